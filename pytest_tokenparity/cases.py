@@ -1,0 +1,517 @@
+"""A case file as data: its conversations, tools and cases, each case a tuple of requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .config import Config, check_name, unlike_by_case
+from .errors import ConfigError, InvalidConversation
+from .messages import assert_text, assert_valid, request_points
+from .request import RESERVED_KWARGS, Request
+from .tools import assert_valid_tool
+from .yaml12 import Document, Section, Where, did_you_mean, kind, load, shown
+
+SUFFIXES = (".tokenparity.yaml", ".tokenparity.yml")
+KNOWN_CAUSES = ("unknown",)
+"""What ``expect: {ENGINE: {differs: [...]}}`` may name."""
+
+_CASE_KEYS = (
+    *("messages", "session", "requests", "tools", "template_kwargs", "add_generation_prompt"),
+    *("continue_final_message", "shape", "prefix", "stop", "expect", "models", "engines", "marks"),
+)
+_REQUEST_KEYS = ("messages", "tools", "template_kwargs", "add_generation_prompt", "continue_final_message")
+_PROMPT_KEYS_IGNORED = ("tool_choice", "reasoning_effort", "response_format")
+
+
+@dataclass(frozen=True)
+class DocumentedBreak:
+    """A prefix break that is known: at this token, for this reason."""
+
+    at: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class PrefixRule:
+    """How a case's requests must share their leading tokens.
+
+    ``tail``: a break inside that many last tokens of the earlier prompt is allowed. ``breaks``: these must be there, and
+    no others.
+    """
+
+    check: bool = True
+    tail: int = 0
+    breaks: tuple[DocumentedBreak, ...] = ()
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A known difference of one engine: the case passes only while it is there."""
+
+    differs: tuple[str, ...]
+    reason: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case: its requests, and what is said of them."""
+
+    name: str
+    file: str
+    """The case file, relative to the configuration, with forward slashes."""
+    golden_name: str
+    """``file`` without its ending: the folder of the goldens."""
+    line: int
+    requests: tuple[Request, ...]
+    shape: str
+    prefix: PrefixRule
+    prefix_by_model: Mapping[str, PrefixRule]
+    expect: Mapping[str, Expectation]
+    stop: tuple[str, ...]
+    models: tuple[str, ...]
+    engines: tuple[str, ...] | None
+    marks: tuple[str, ...]
+
+    def prefix_for(self, model: str) -> PrefixRule:
+        return self.prefix_by_model.get(model, self.prefix)
+
+    def expectation(self, model: str, engine: str) -> Expectation | None:
+        """The known difference of that engine; what is said of ``MODEL/ENGINE`` comes before what is said of ``ENGINE``."""
+        return self.expect.get(f"{model}/{engine}") or self.expect.get(engine)
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """A case file: its cases in order, and warnings about what was read but not used."""
+
+    path: Path
+    cases: tuple[Case, ...]
+    warnings: tuple[str, ...]
+
+
+def load_case_file(path: Path, config: Config) -> CaseFile:
+    """Read a case file against the configuration; ConfigError names the file and line of what cannot be used."""
+    document = load(path)
+    if document.value is None:
+        raise ConfigError(f"{shown(path)}:1: the file is empty; it needs `cases:`")
+    return _Reader(document, config).read()
+
+
+def case_file_name(path: Path, config: Config) -> str:
+    """A case or test file relative to the configuration, with forward slashes; ConfigError if it lies outside."""
+    try:
+        return path.relative_to(config.folder).as_posix()
+    except ValueError:
+        try:
+            return path.resolve().relative_to(config.folder.resolve()).as_posix()
+        except ValueError:
+            raise ConfigError(
+                f"{shown(path)}: lies outside {shown(config.folder)}, the folder of {config.path.name}: its goldens "
+                "would have no name; move it, or put a configuration above both"
+            ) from None
+
+
+class _Reader:
+    def __init__(self, document: Document, config: Config) -> None:
+        self.document = document
+        self.config = config
+        self.file = case_file_name(document.path, config)
+        self.warnings: list[str] = []
+        self.conversations: dict[str, list[Any]] = {}
+        self.tools: dict[str, Any] = {}
+
+    def read(self) -> CaseFile:
+        top = self.document.section(what="a mapping with `cases`")
+        top.only(("conversations", "tools", "cases"))
+        for name in top.mapping("conversations"):
+            where: Where = ("conversations", name)
+            self.conversations[name] = self.messages(top.value["conversations"][name], where)
+        for name in top.mapping("tools"):
+            self.tools[name] = self.tool(top.value["tools"][name], ("tools", name))
+        cases = top.section("cases", "a mapping of case names") if "cases" in top.value else None
+        if cases is None or not cases.value:
+            raise top.error("cases" if cases else None, "no case here: name at least one under `cases:`")
+        twins = unlike_by_case(cases.value)
+        if twins:
+            raise cases.error(twins[1], f"{twins[0]!r} and {twins[1]!r} differ by case alone: one golden on some disks")
+        read = tuple(self.case(cases, name) for name in cases.value)
+        return CaseFile(self.document.path, read, tuple(dict.fromkeys(self.warnings)))
+
+    def case(self, cases: Section, name: str) -> Case:
+        fault = check_name(name, "the case name")
+        if fault:
+            raise cases.error(name, fault)
+        section = cases.section(name, "a mapping with `messages`, `session` or `requests`")
+        section.only(_CASE_KEYS)
+        requests = self.requests(section)
+        several = len(requests) > 1
+        models = self.models(section)
+        prefix, prefix_by_model = self.prefix(section, several)
+        return Case(
+            name=name,
+            file=self.file,
+            golden_name=_without_suffix(self.file),
+            line=self.document.line(section.where),
+            requests=requests,
+            shape=self.shape(section, requests),
+            prefix=prefix,
+            prefix_by_model=prefix_by_model,
+            expect=self.expect(section, models),
+            stop=section.texts("stop") or (),
+            models=models,
+            engines=self.engines(section, models),
+            marks=section.texts("marks") or (),
+        )
+
+    def requests(self, section: Section) -> tuple[Request, ...]:
+        kinds = [key for key in ("messages", "session", "requests") if key in section.value]
+        if len(kinds) != 1:
+            found = " and ".join(f"`{key}`" for key in kinds) or "none of them"
+            raise section.error(
+                kinds[1] if kinds else None, f"a case has one of `messages`, `session`, `requests`; found {found}"
+            )
+        if kinds[0] == "requests":
+            return self.several(section)
+        defaults = self.defaults(section)
+        conversation = self.conversation(section, kinds[0])
+        if kinds[0] == "messages":
+            return (Request(messages=conversation, **defaults),)
+        points = request_points(conversation)
+        if not points:
+            raise section.error("session", "no message of the user and no tool result here: no request would be sent")
+        return tuple(Request(messages=conversation[:count], **defaults) for count in points)
+
+    def several(self, section: Section) -> tuple[Request, ...]:
+        value = section.value["requests"]
+        if isinstance(value, str) and value:
+            return self.json_lines(section, self.document.path.parent / value)
+        if not isinstance(value, list) or not value:
+            raise section.error(
+                "requests", f"expected a list of requests or the path of a JSON Lines file, found {kind(value)}"
+            )
+        base = self.defaults(section)
+        requests = []
+        for index in range(len(value)):
+            entry = self.document.section((*section.where, "requests", index), "a request (a mapping with `messages`)")
+            entry.only(_REQUEST_KEYS)
+            if "messages" not in entry.value:
+                raise entry.error(None, "a request without `messages`")
+            requests.append(Request(messages=self.conversation(entry, "messages"), **self.defaults(entry, base)))
+        return tuple(requests)
+
+    def defaults(self, section: Section, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All of a request but its messages, as ``section`` gives it over what the case gives."""
+        base = base or {
+            "tools": None,
+            "template_kwargs": {},
+            "add_generation_prompt": None,
+            "continue_final_message": False,
+        }
+        continued = section.flag("continue_final_message", base["continue_final_message"])
+        prompted = base["add_generation_prompt"]
+        if "add_generation_prompt" in section.value:
+            prompted = section.flag("add_generation_prompt", True)
+        if prompted is None or (
+            section.value.get("continue_final_message") and "add_generation_prompt" not in section.value
+        ):
+            prompted = not continued
+        if prompted and continued:
+            raise section.error(
+                "continue_final_message", "a final message that is continued takes `add_generation_prompt: false`"
+            )
+        tools = self.tool_list(section) if "tools" in section.value else base["tools"]
+        return {
+            "tools": tools,
+            "template_kwargs": {**base["template_kwargs"], **self.template_kwargs(section)},
+            "add_generation_prompt": prompted,
+            "continue_final_message": continued,
+        }
+
+    def template_kwargs(self, section: Section) -> dict[str, Any]:
+        kwargs = section.mapping("template_kwargs")
+        for key in kwargs:
+            if key in RESERVED_KWARGS:
+                raise self.document.error(
+                    (*section.where, "template_kwargs", key),
+                    f"{key!r} is no switch of a template: it is a key of the request itself, or belongs to the call",
+                )
+        self.checked(assert_text, kwargs, (*section.where, "template_kwargs"))
+        return kwargs
+
+    def conversation(self, section: Section, key: str) -> list[Any]:
+        value = section.value[key]
+        if isinstance(value, str):
+            if value not in self.conversations:
+                hint = did_you_mean(value, self.conversations, "there are")
+                raise section.error(key, f"no conversation {value!r} in this file{hint}")
+            return self.conversations[value]
+        return self.messages(value, (*section.where, key))
+
+    def messages(self, value: Any, where: Where) -> list[Any]:
+        if not isinstance(value, list):
+            raise self.document.error(where, f"expected a list of messages, found {kind(value)}")
+        self.checked(assert_valid, value, where)
+        return value
+
+    def tool_list(self, section: Section) -> list[Any] | None:
+        value = section.value["tools"]
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            raise section.error("tools", f"expected a list of tool names or schemas, found {kind(value)}")
+        tools = []
+        for index, entry in enumerate(value):
+            where = (*section.where, "tools", index)
+            if isinstance(entry, str):
+                if entry not in self.tools:
+                    hint = did_you_mean(entry, self.tools, "there are")
+                    raise self.document.error(where, f"no tool {entry!r} in this file{hint}")
+                tools.append(self.tools[entry])
+            else:
+                tools.append(self.tool(entry, where))
+        return tools
+
+    def tool(self, value: Any, where: Where) -> Any:
+        self.checked(assert_valid_tool, value, where)
+        return value
+
+    def checked(self, check: Any, value: Any, where: Where) -> None:
+        """Run a check of messages or tools, and put the file and line before its complaint."""
+        try:
+            check(value)
+        except InvalidConversation as error:
+            raise self.document.error((*where, *error.where), str(error)) from None
+
+    def json_lines(self, section: Section, path: Path) -> tuple[Request, ...]:
+        base = self.defaults(section)
+        try:
+            raw = path.read_bytes()
+        except OSError as error:
+            raise section.error("requests", f"{shown(path)} cannot be read: {error.strerror or error}") from None
+        requests = []
+        lines = raw.split(b"\n")
+        if lines and not lines[-1].strip():
+            lines.pop()  # the newline that ends the last line
+        for number, line in enumerate(lines, 1):
+            requests.append(_JsonLine(path, number, self.warnings).request(line, base))
+        if not requests:
+            raise section.error("requests", f"{shown(path)} is empty: it needs one chat body a line")
+        return tuple(requests)
+
+    def shape(self, section: Section, requests: tuple[Request, ...]) -> str:
+        given = section.text("shape")
+        if given is not None:
+            fault = check_name(given, "the shape")
+            if fault:
+                raise section.error("shape", fault)
+            return given
+        if len(requests) > 1:
+            return "session"
+        if requests[0].tools:
+            return "tools"
+        return "thinking_off" if requests[0].template_kwargs.get("enable_thinking") is False else "plain"
+
+    def prefix(self, section: Section, several: bool) -> tuple[PrefixRule, dict[str, PrefixRule]]:
+        if "prefix" not in section.value:
+            return PrefixRule(), {}
+        where = (*section.where, "prefix")
+        value = section.value["prefix"]
+        if not several and value not in ("stable", "off"):
+            raise section.error("prefix", "only a case of several requests (`session`, `requests`) has prefixes")
+        if not isinstance(value, dict) or "models" not in value:
+            return self.prefix_rule(value, where, ("tail", "breaks", "models")), {}
+        by_model = {}
+        for model, rule in section.section("prefix").section("models", "a mapping of model names").value.items():
+            self.known_model(model, (*where, "models", model))
+            by_model[model] = self.prefix_rule(rule, (*where, "models", model), ("tail", "breaks"))
+        rest = {key: entry for key, entry in value.items() if key != "models"}
+        return self.prefix_rule(rest, where, ("tail", "breaks", "models")), by_model
+
+    def prefix_rule(self, value: Any, where: Where, keys: tuple[str, ...]) -> PrefixRule:
+        if value == "stable":
+            return PrefixRule()
+        if value == "off":
+            return PrefixRule(check=False)
+        if not isinstance(value, dict):
+            raise self.document.error(
+                where, f"expected `stable`, `off` or a mapping ({', '.join(keys)}), found {kind(value)}"
+            )
+        section = Section(self.document, where, value)
+        section.only(keys)
+        breaks = section.value.get("breaks", [])
+        if not isinstance(breaks, list):
+            raise section.error("breaks", f"expected a list such as [{{at: 25, reason: ...}}], found {kind(breaks)}")
+        documented = []
+        for index in range(len(breaks)):
+            entry = self.document.section((*where, "breaks", index), "a mapping with `at` and `reason`")
+            entry.only(("at", "reason"))
+            reason = entry.text("reason")
+            if "at" not in entry.value or reason is None:
+                raise entry.error(None, "a documented break needs `at` (the token) and `reason`")
+            documented.append(DocumentedBreak(entry.count("at", 0), reason))
+        return PrefixRule(True, section.count("tail", 0), tuple(documented))
+
+    def expect(self, section: Section, models: tuple[str, ...]) -> dict[str, Expectation]:
+        if "expect" not in section.value:
+            return {}
+        engines = section.section("expect", "a mapping of engine names")
+        known = {
+            *(engine.name for model in models for engine in self.config.models[model].engines),
+            *(f"{model}/{engine.name}" for model in models for engine in self.config.models[model].engines),
+        }
+        expectations = {}
+        for name in engines.value:
+            if name not in known:
+                raise engines.error(
+                    name, f"no such engine of this case's models{did_you_mean(name, sorted(known), 'there are')}"
+                )
+            entry = engines.section(name, "a mapping with `differs` and `reason`")
+            entry.only(("differs", "reason"))
+            differs, reason = entry.texts("differs"), entry.text("reason")
+            if not differs or reason is None:
+                raise entry.error(None, "a known difference needs `differs: [NAME, ...]` and a `reason`")
+            for index, cause in enumerate(differs):
+                if cause not in KNOWN_CAUSES:
+                    raise self.document.error(
+                        (*entry.where, "differs", index),
+                        f"unknown cause {cause!r}{did_you_mean(cause, KNOWN_CAUSES, 'this version knows')}",
+                    )
+            place = f"{shown(self.document.path)}:{self.document.line(entry.where)}"
+            expectations[name] = Expectation(differs, reason, place)
+        return expectations
+
+    def models(self, section: Section) -> tuple[str, ...]:
+        names = section.texts("models")
+        if names is None:
+            return tuple(self.config.models)
+        if not names:
+            raise section.error("models", "an empty list: the case would never run")
+        for index, name in enumerate(names):
+            self.known_model(name, (*section.where, "models", index))
+        return tuple(dict.fromkeys(names))
+
+    def known_model(self, name: str, where: Where) -> None:
+        if name not in self.config.models:
+            hint = did_you_mean(name, self.config.models, "it has")
+            raise self.document.error(where, f"no model {name!r} in {shown(self.config.path)}{hint}")
+
+    def engines(self, section: Section, models: tuple[str, ...]) -> tuple[str, ...] | None:
+        names = section.texts("engines")
+        if names is None:
+            return None
+        if not names:
+            raise section.error("engines", "an empty list: the case would never run")
+        known = dict.fromkeys(engine.name for model in models for engine in self.config.models[model].engines)
+        for index, name in enumerate(names):
+            if name not in known:
+                hint = did_you_mean(name, known, "there are")
+                raise self.document.error(
+                    (*section.where, "engines", index), f"no engine {name!r} of this case's models{hint}"
+                )
+        return names
+
+
+@dataclass(frozen=True)
+class _JsonLine:
+    """One line of a JSON Lines file: one chat body."""
+
+    path: Path
+    number: int
+    warnings: list[str]
+
+    def fail(self, message: str) -> NoReturn:
+        raise ConfigError(f"{shown(self.path)}:{self.number}: {message}") from None
+
+    def request(self, line: bytes, base: Mapping[str, Any]) -> Request:
+        body = self.parse(line)
+        if "messages" not in body:
+            self.fail("a chat body without `messages`")
+        self.checked(assert_valid, body["messages"], "messages")
+        kwargs = self.template_kwargs(body)
+        tools = body.get("tools", base["tools"])
+        if tools is not None:
+            if not isinstance(tools, list):
+                self.fail(f"tools: expected a list of schemas, found {kind(tools)}")
+            for index, tool in enumerate(tools):
+                self.checked(assert_valid_tool, tool, f"tools[{index}]")
+        continued = self.flag(body, "continue_final_message", base["continue_final_message"])
+        default = not continued if body.get("continue_final_message") else base["add_generation_prompt"]
+        prompted = self.flag(body, "add_generation_prompt", default)
+        if prompted and continued:
+            self.fail("a final message that is continued takes `add_generation_prompt: false`")
+        for key in _PROMPT_KEYS_IGNORED:
+            if key in body:
+                self.warnings.append(
+                    f"{shown(self.path)}:{self.number}: `{key}` is ignored here, and changes the prompt on some engines"
+                )
+        return Request(body["messages"], tools, {**base["template_kwargs"], **kwargs}, prompted, continued)
+
+    def parse(self, line: bytes) -> dict[str, Any]:
+        try:
+            text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            self.fail(f"not UTF-8: byte 0x{line[error.start]:02x} cannot stand here")
+        if not text.strip():
+            self.fail("an empty line; every line holds one chat body")
+        try:
+            body = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        except json.JSONDecodeError as error:
+            self.fail(f"not JSON: {error.msg} at character {error.colno}")
+        except (ValueError, RecursionError) as error:
+            self.fail(f"not JSON as the standard has it: {error}")
+        if not isinstance(body, dict):
+            self.fail(f"expected a chat body (an object with `messages`), found {kind(body)}")
+        return body
+
+    def template_kwargs(self, body: dict[str, Any]) -> dict[str, Any]:
+        if "chat_template_kwargs" in body and "template_kwargs" in body:
+            self.fail("`chat_template_kwargs` and `template_kwargs` are one thing; keep one of them")
+        key = "chat_template_kwargs" if "chat_template_kwargs" in body else "template_kwargs"
+        kwargs = body.get(key)
+        if kwargs is None:
+            return {}
+        if not isinstance(kwargs, dict):
+            self.fail(f"{key}: expected an object, found {kind(kwargs)}")
+        for name in kwargs:
+            if name in RESERVED_KWARGS:
+                self.fail(f"{key}: {name!r} is no switch of a template")
+        self.checked(assert_text, kwargs, key)
+        return kwargs
+
+    def flag(self, body: dict[str, Any], key: str, default: bool) -> bool:
+        value = body.get(key, default)
+        if not isinstance(value, bool):
+            self.fail(f"{key}: expected true or false, found {kind(value)}")
+        return value
+
+    def checked(self, check: Any, value: Any, what: str) -> None:
+        try:
+            check(value)
+        except InvalidConversation as error:
+            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.where)
+            self.fail(f"{what}{path}: {error}")
+
+
+def _no_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in body:
+            raise ValueError(f"the key {key!r} stands twice")
+        body[key] = value
+    return body
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _without_suffix(file: str) -> str:
+    for suffix in SUFFIXES:
+        if file.endswith(suffix):
+            return file[: -len(suffix)]
+    return str(Path(file).with_suffix("").as_posix())

@@ -1,0 +1,395 @@
+"""One item's whole check, from the requests of a case to findings; and the recording of goldens."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import golden as goldens
+from .cases import Case, Expectation, PrefixRule
+from .compare import first_divergence
+from .config import Config
+from .errors import ConfigError, EngineError, EngineUnreachable, GoldenError
+from .findings import (
+    BreakGone,
+    CountDiffers,
+    Difference,
+    ExpectationGone,
+    Finding,
+    GoldenMissing,
+    Place,
+    PrefixBroken,
+    Problem,
+    RefusalDiffers,
+    RequestsChanged,
+    StopChanged,
+    StopNotOneToken,
+    TextDiffers,
+)
+from .golden import Golden, GoldenRequest, Provenance
+from .models import CustomEngine, Model
+from .prefix import shared_prefix
+from .request import Request, sha256_of_requests
+from .yaml12 import shown
+
+if TYPE_CHECKING:
+    from .engines.base import Engine, Rendering
+    from .engines.http import Wait
+
+
+class Update(Enum):
+    """What a run may write."""
+
+    NOTHING = "nothing"
+    MISSING = "missing"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class History:
+    """What became of a golden since it was recorded.
+
+    ``changed`` names what it depends on that is not the same any more; ``unknown`` says why that could not be told.
+    ``edited`` is a row whose IDs do not decode to the text beside them. ``reference_agrees``: whether the reference still
+    renders the golden; None where it was not asked.
+    """
+
+    changed: tuple[str, ...] = ()
+    unknown: str | None = None
+    edited: Edited | None = None
+    reference_agrees: bool | None = None
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A row of a golden that was changed by hand: its line in the file, what its IDs decode to, what stands there."""
+
+    line: int | None
+    decoded: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one item.
+
+    No finding and nothing ``unseen``: the engine's IDs were seen and are equal. ``expected`` is the known difference
+    that was met. ``unreachable`` is why the engine could not be asked.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    unseen: tuple[str, ...] = ()
+    expected: Expectation | None = None
+    unreachable: str | None = None
+    golden: Golden | None = None
+    golden_path: Path | None = None
+    history: History | None = None
+    """What is known of the golden beside its IDs; looked up only where there are findings."""
+
+    @property
+    def first_divergence(self) -> int | None:
+        """The token at which the engine leaves the golden, in the first request where it does."""
+        return next((found.position for found in self.findings if isinstance(found, Difference)), None)
+
+
+@dataclass
+class Checker:
+    """Checks items against goldens, and records goldens when it may.
+
+    ``custom`` gives engines of other people's; ``wait`` says how long to wait for servers.
+    """
+
+    config: Config
+    custom: CustomEngine
+    wait: Wait
+    update: Update = Update.NOTHING
+    written: dict[Path, str] = field(default_factory=dict)
+    """What this process did with each golden: ``new``, ``changed`` or ``unchanged``."""
+    _models: dict[str, Model] = field(default_factory=dict)
+    _last: tuple[Path, Golden | None] | None = None
+
+    def model(self, name: str) -> Model:
+        """The model of that name; ConfigError if there is none."""
+        if name not in self._models:
+            self._models[name] = Model(self.config, self.config.model(name), self.custom, self.wait)
+        return self._models[name]
+
+    def check(self, case: Case, model_name: str, engine_name: str) -> Outcome:
+        """Check one item. What went wrong is in the outcome; nothing that a user can cause is raised."""
+        model = self.model(model_name)
+        path = goldens.golden_path(self.config.golden_dir, model_name, case.golden_name, case.name)
+        try:
+            if self._may_record(path):
+                self._record(case, model, path)
+            golden = self._read(path, case.file, case.name, model_name)
+        except (EngineError, GoldenError, ConfigError) as error:
+            return Outcome((Problem(str(error)),), golden_path=path)
+        if golden is None:
+            return Outcome((GoldenMissing(shown(path)),), golden_path=path)
+        try:
+            renderings = [model.render(engine_name, request) for request in case.requests]
+            outcome = self._compare(case, model, engine_name, golden, renderings)
+        except EngineUnreachable as error:
+            return Outcome((Problem(str(error)),), unreachable=str(error), golden=golden, golden_path=path)
+        except (EngineError, ConfigError) as error:
+            return Outcome((Problem(str(error)),), golden=golden, golden_path=path)
+        if not outcome.findings:
+            return outcome
+        history = self._history(golden, path, model, lambda: self._provenance(model, case.requests))
+        if engine_name != model.settings.reference.name:
+            history = replace(history, reference_agrees=self._reference_agrees(case, model, golden))
+        return replace(outcome, golden_path=path, history=history)
+
+    def check_ids(self, name: str, ids: list[int], model_name: str, file: str, folder: str, recorder: str) -> Outcome:
+        """Check IDs that a test made itself, in ``golden/<model>/<folder>/<name>.json``; ``recorder`` is that test."""
+        model = self.model(model_name)
+        path = goldens.golden_path(self.config.golden_dir, model_name, folder, name)
+
+        def provenance() -> Provenance:
+            return Provenance(recorder, version("tokenizers"), self._tokenizer_sha256(model))
+
+        try:
+            if self._may_record(path):
+                made = Golden(model_name, name, file, provenance(), (GoldenRequest(None, ids),))
+                self._write(path, made, model)
+            golden = self._read(path, file, name, model_name)
+        except (EngineError, GoldenError, ConfigError) as error:
+            return Outcome((Problem(str(error)),), golden_path=path)
+        if golden is None:
+            return Outcome((GoldenMissing(shown(path)),), golden_path=path)
+        if len(golden.requests) != 1 or golden.requests[0].ids is None:
+            return Outcome((RequestsChanged(len(golden.requests), 1),), golden=golden, golden_path=path)
+        recorded = golden.requests[0].ids
+        position = first_divergence(recorded, ids)
+        if position is None:
+            return Outcome(golden=golden)
+        found = Difference("the test", Place(1, 1, None), recorded, ids, position)
+        return Outcome(
+            (found,), golden=golden, golden_path=path, history=self._history(golden, path, model, provenance)
+        )
+
+    def used_engines(self) -> list[Engine]:
+        return [engine for model in self._models.values() for engine in model.used_engines()]
+
+    def close(self) -> None:
+        for model in self._models.values():
+            model.close()
+
+    # Recording
+
+    def _may_record(self, path: Path) -> bool:
+        if self.update is Update.NOTHING or path in self.written:
+            return False
+        return self.update is Update.ALL or not path.exists()
+
+    def _record(self, case: Case, model: Model, path: Path) -> None:
+        name = model.settings.reference.name
+        try:
+            renderings = [model.render(name, request) for request in case.requests]
+        except EngineUnreachable as error:
+            raise EngineError(f"nothing recorded: {error}") from None
+        requests = []
+        for request, rendering in zip(case.requests, renderings, strict=True):
+            if rendering.ids is None and rendering.refused is None:
+                raise EngineError(f"nothing recorded: the reference {name!r} shows no token IDs")
+            requests.append(GoldenRequest(len(request.messages), rendering.ids, rendering.refused))
+        stop = {text: ids[0] for text in case.stop if len(ids := model.vocabulary.encode(text)) == 1}
+        recorded = self._provenance(model, case.requests)
+        self._write(path, Golden(model.settings.name, case.name, case.file, recorded, tuple(requests), stop), model)
+
+    def _write(self, path: Path, golden: Golden, model: Model) -> None:
+        try:
+            there = goldens.read(path)
+        except GoldenError:
+            there = None
+        if there and there.file != golden.file and (self.config.folder / there.file).is_file():
+            raise GoldenError(
+                f"{shown(path)}: is the golden of {there.file}, which is still there: rename one of the two files"
+            )
+        status = goldens.write(path, golden, model.vocabulary)
+        self.written[path] = status
+        self._last = None
+
+    def _provenance(self, model: Model, requests: Sequence[Request]) -> Provenance:
+        reference = model.reference
+        find_template: Any = getattr(reference, "template_for", None)
+        template_hash = None
+        if find_template is not None:
+            templates = dict.fromkeys(find_template(request) for request in requests)
+            template_hash = hashlib.sha256("\0".join(templates).encode("utf-8", "surrogatepass")).hexdigest()
+        return Provenance(
+            reference.version(),
+            version("tokenizers"),
+            self._tokenizer_sha256(model),
+            template_hash,
+            sha256_of_requests(requests),
+        )
+
+    def _tokenizer_sha256(self, model: Model) -> str:
+        from .engines.transformers import tokenizer_sha256
+
+        return tokenizer_sha256(model.tokenizer())
+
+    # Comparing
+
+    def _read(self, path: Path, file: str, case: str, model: str) -> Golden | None:
+        if self._last is None or self._last[0] != path:
+            self._last = path, goldens.read(path)
+        golden = self._last[1]
+        if golden is not None and (golden.model, golden.case, golden.file) != (model, case, file):
+            raise GoldenError(
+                f"{shown(path)}: is the golden of {golden.file}::{golden.case} for {golden.model}, not of "
+                f"{file}::{case} for {model}: was it copied or moved? Record it again"
+            )
+        return golden
+
+    def _compare(
+        self, case: Case, model: Model, engine: str, golden: Golden, renderings: Sequence[Rendering]
+    ) -> Outcome:
+        findings: list[Finding] = []
+        unseen: list[str] = []
+        if len(golden.requests) != len(case.requests):
+            findings.append(RequestsChanged(len(golden.requests), len(case.requests)))
+        else:
+            rows = zip(case.requests, golden.requests, renderings, strict=True)
+            for number, (request, recorded, rendering) in enumerate(rows, 1):
+                place = Place(number, len(renderings), len(request.messages))
+                unseen += rendering.unseen
+                found = _difference(engine, place, recorded, rendering, model, request)
+                if found is not None:
+                    findings.append(found)
+        expectation = case.expectation(model.settings.name, engine)
+        met = None
+        if expectation is not None:
+            met = expectation if findings and not isinstance(findings[0], RequestsChanged) else None
+            if met:
+                findings = []
+            elif not findings:
+                findings.append(ExpectationGone(engine, expectation))
+        findings += _prefix_findings(case.prefix_for(model.settings.name), case.requests, renderings)
+        findings += _stop_findings(case, golden, model)
+        return Outcome(tuple(findings), tuple(dict.fromkeys(unseen)), met, golden=golden)
+
+    def _history(self, golden: Golden, path: Path, model: Model, now: Callable[[], Provenance]) -> History:
+        recorded = golden.recorded
+        try:
+            current = now()
+        except (EngineError, ConfigError) as error:
+            return History(unknown=str(error))
+        changed = []
+        if recorded.request_sha256 != current.request_sha256:
+            changed.append("the request was edited")
+        if recorded.template_sha256 != current.template_sha256:
+            changed.append(f"the template changed ({_moved(recorded.template_sha256, current.template_sha256)})")
+        if recorded.tokenizer_sha256 != current.tokenizer_sha256:
+            changed.append(f"the tokenizer changed ({_moved(recorded.tokenizer_sha256, current.tokenizer_sha256)})")
+            return History(tuple(changed))
+        return History(tuple(changed), edited=_edited(golden, path, model))
+
+    def _reference_agrees(self, case: Case, model: Model, golden: Golden) -> bool | None:
+        try:
+            renderings = [model.render(model.settings.reference.name, request) for request in case.requests]
+        except (EngineError, ConfigError):
+            return None
+        if len(renderings) != len(golden.requests):
+            return False
+        pairs = zip(golden.requests, renderings, strict=True)
+        return all(
+            recorded.ids == rendering.ids and (recorded.refused is None) == (rendering.refused is None)
+            for recorded, rendering in pairs
+        )
+
+
+def _edited(golden: Golden, path: Path, model: Model) -> Edited | None:
+    for ids, text in golden.texts:
+        decoded = model.vocabulary.text(ids)
+        if decoded != text:
+            return Edited(goldens.line_of(path, ids, text), decoded, text)
+    return None
+
+
+def _difference(
+    engine: str, place: Place, recorded: GoldenRequest, rendering: Rendering, model: Model, request: Request
+) -> Finding | None:
+    if recorded.refused is not None or rendering.refused is not None:
+        if recorded.refused is not None and rendering.refused is not None:
+            return None
+        by_engine = rendering.refused is not None
+        message = rendering.refused if rendering.refused is not None else recorded.refused
+        assert message is not None
+        return RefusalDiffers(engine, place, message, by_engine)
+    assert recorded.ids is not None
+    if rendering.ids is not None:
+        position = first_divergence(recorded.ids, rendering.ids)
+        return None if position is None else Difference(engine, place, recorded.ids, rendering.ids, position)
+    if rendering.text is not None:
+        expected = model.reference.text(request)
+        position = first_divergence(expected, rendering.text)
+        if position is not None:
+            return TextDiffers(engine, place, expected, rendering.text, position)
+    if rendering.count is not None and rendering.count != len(recorded.ids):
+        return CountDiffers(engine, place, len(recorded.ids), rendering.count)
+    return None
+
+
+def _prefix_findings(rule: PrefixRule, requests: Sequence[Request], renderings: Sequence[Rendering]) -> list[Finding]:
+    if not rule.check or len(requests) < 2:
+        return []
+    findings: list[Finding] = []
+    documented = {known.at: known for known in rule.breaks}
+    met: set[int] = set()
+    earlier: tuple[Place, list[int]] | None = None
+    for number, (request, rendering) in enumerate(zip(requests, renderings, strict=True), 1):
+        if rendering.ids is None:  # refused, or not shown: the cache holds what was rendered before
+            continue
+        place = Place(number, len(requests), len(request.messages))
+        if earlier is not None:
+            position = shared_prefix(earlier[1], rendering.ids)
+            if position < len(earlier[1]) and position in documented:
+                met.add(position)
+            elif position < len(earlier[1]) - rule.tail:
+                findings.append(PrefixBroken(earlier[0], place, earlier[1], rendering.ids, position))
+        earlier = place, rendering.ids
+    if all(rendering.ids is not None or rendering.refused is not None for rendering in renderings):
+        findings += [BreakGone(known) for at, known in documented.items() if at not in met]
+    return findings
+
+
+def _stop_findings(case: Case, golden: Golden, model: Model) -> list[Finding]:
+    findings: list[Finding] = []
+    for text in case.stop:
+        ids = model.vocabulary.encode(text)
+        if len(ids) != 1:
+            findings.append(StopNotOneToken(text, ids))
+        elif golden.stop.get(text) != ids[0]:
+            findings.append(StopChanged(text, golden.stop.get(text), ids[0]))
+    return findings
+
+
+def orphans(config: Config, cases_of: Mapping[str, frozenset[tuple[str, str]] | None]) -> list[Path]:
+    """The goldens that nothing declares any more.
+
+    ``cases_of`` gives for each case file that is there its (case, model) pairs, or None where the file is broken: a
+    broken file's goldens are no orphans, nor are those that a test made.
+    """
+    found = []
+    for path, model, case, file in goldens.listed(config.golden_dir):
+        if file.endswith(".py"):
+            continue
+        if file not in cases_of:
+            gone = not (config.folder / file).exists()
+        else:
+            declared = cases_of[file]
+            gone = declared is not None and (case, model) not in declared
+        if gone:
+            found.append(path)
+    return found
+
+
+def _moved(then: str | None, now: str | None) -> str:
+    return f"{then[:8] if then else 'none'} -> {now[:8] if now else 'none'}"

@@ -1,0 +1,132 @@
+"""Case files as pytest files, and every (case x model x engine) as one pytest item."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .cases import Case, load_case_file
+from .check import Outcome
+from .errors import ConfigError, EngineError, TokenParityWarning
+from .failure import CheckFailed, FailureText
+from .report import Line, Subject, failure
+from .session import EQUAL, FAILED, KNOWN, OUTCOME_KEY, PARTLY, REASON_KEY, SESSION, UNREACHABLE, ParitySession
+from .yaml12 import shown
+
+if TYPE_CHECKING:
+    from .vocabulary import Vocabulary
+
+
+class ParityFile(pytest.File):
+    """One case file."""
+
+    def collect(self) -> Iterator[ParityItem]:
+        """Its items, model by model, so that one tokenizer is in use at a time."""
+        session = self.config.stash[SESSION]
+        session.tally.case_files += 1
+        config = session.usable()
+        file = load_case_file(self.path, config)
+        for message in file.warnings:
+            self.warn(TokenParityWarning(message))
+        for model in config.models.values():
+            for case in file.cases:
+                if model.name not in case.models:
+                    continue
+                for engine in model.engines:
+                    if case.engines is None or engine.name in case.engines:
+                        yield self._item(case, model.name, engine.name, model.marker)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:  # type: ignore[override]  # as pytest.Collector has it
+        """A mistake in a YAML file is one line, without a traceback."""
+        if isinstance(excinfo.value, ConfigError):
+            return FailureText([Line(str(excinfo.value), {"red": True})], str(self.path), 0)
+        return super().repr_failure(excinfo)
+
+    def _item(self, case: Case, model: str, engine: str, marker: str) -> ParityItem:
+        name = f"{case.name}[{model}-{engine}]"
+        # The node id is given: pytest 9.2 splits a derived one at its brackets and loses the item under --lf.
+        item: ParityItem = ParityItem.from_parent(
+            self, name=name, nodeid=f"{self.nodeid}::{name}", case=case, model=model, engine=engine
+        )
+        item.add_marker(pytest.mark.tokenparity(model=model, engine=engine, shape=case.shape))
+        for mark in (marker, *case.marks):
+            try:
+                item.add_marker(mark)
+            except pytest.fail.Exception as error:  # an unregistered mark under strict markers
+                raise ConfigError(f"{shown(self.path)}:{case.line}: cases.{case.name}.marks: {error}") from None
+        return item
+
+
+class ParityItem(pytest.Item):
+    """One case of one model through one engine."""
+
+    def __init__(self, *, case: Case, model: str, engine: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.case = case
+        self.model = model
+        self.engine = engine
+
+    def runtest(self) -> None:
+        """Check; a finding is raised, an engine that cannot be reached is skipped if that was asked for."""
+        session = self.config.stash[SESSION]
+        outcome = session.checker.check(self.case, self.model, self.engine)
+        self.user_properties[:] = [
+            ("model", self.model),
+            ("engine", self.engine),
+            ("shape", self.case.shape),
+            *properties(outcome),
+        ]
+        if outcome.unreachable is not None and session.skip_unreachable:
+            pytest.skip(outcome.unreachable)
+        if outcome.findings:
+            raise CheckFailed(outcome)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """A finding as text; what nobody expected as a short traceback."""
+        if isinstance(excinfo.value, CheckFailed):
+            return failure_text(self.config.stash[SESSION], excinfo.value.outcome, self)
+        return super().repr_failure(excinfo, style or "short")
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        return self.path, self.case.line - 1, self.name
+
+
+def properties(outcome: Outcome) -> list[tuple[str, object]]:
+    """What an outcome says in reports and in the junit file."""
+    if outcome.unreachable is not None:
+        return [(OUTCOME_KEY, UNREACHABLE), (REASON_KEY, outcome.unreachable)]
+    if outcome.findings:
+        first = outcome.first_divergence
+        return [(OUTCOME_KEY, FAILED), *([] if first is None else [("first_divergence", str(first))])]
+    if outcome.unseen:
+        return [(OUTCOME_KEY, PARTLY), (REASON_KEY, "; ".join(outcome.unseen))]
+    return [(OUTCOME_KEY, KNOWN if outcome.expected else EQUAL)]
+
+
+def failure_text(session: ParitySession, outcome: Outcome, item: ParityItem) -> FailureText:
+    """The failure of an item; the vocabulary is loaded only here, where tokens are shown."""
+    line = item.case.line
+    settings = session.usable().models[item.model]
+    subject = Subject(
+        engine=item.engine,
+        at=f"{shown(item.path)}:{line}: {item.name}",
+        select=session.select(item.path, item.name),
+        update_flag=session.update_flag,
+        is_reference=item.engine == settings.reference.name,
+    )
+    vocabulary = vocabulary_of(session, item.model, outcome)
+    lines = failure(outcome, subject, vocabulary, item.config.get_verbosity())
+    return FailureText(lines, str(item.path), line)
+
+
+def vocabulary_of(session: ParitySession, model: str, outcome: Outcome) -> Vocabulary | None:
+    """The vocabulary to show tokens with, or None: then the IDs alone are shown."""
+    if outcome.golden is None:
+        return None
+    try:
+        return session.checker.model(model).vocabulary
+    except (EngineError, ConfigError):
+        return None

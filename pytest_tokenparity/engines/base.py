@@ -1,0 +1,143 @@
+"""The engine contract: a request goes in, a rendering comes out."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from ..errors import EngineError, RequestRefused, TokenParityError
+from ..request import Conversation, Request, Tools
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """What an engine answered to one request.
+
+    ``ids`` are the prompt's token IDs as the engine showed them, or None; ``text`` is the prompt's text, or None;
+    ``count`` is the number of tokens, or None. ``refused`` is the engine's message when it does not render the request.
+    ``unseen`` says in words what the engine could not show: a rendering with ``unseen`` is never a plain pass.
+    """
+
+    ids: list[int] | None = None
+    text: str | None = None
+    count: int | None = None
+    refused: str | None = None
+    unseen: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class TokenRenderer(Protocol):
+    """All that a new engine needs: a name, and the token IDs of a request.
+
+    ``add_generation_prompt`` and ``continue_final_message`` come as keywords only when they are not the default. To
+    refuse a request as a template does, raise :class:`pytest_tokenparity.RequestRefused` with the message.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def ids(self, conversation: Conversation, tools: Tools | None = None, **template_kwargs: Any) -> list[int]: ...
+
+
+class Engine:
+    """Base of the package's engines: :meth:`render` is the whole of the work, :meth:`ids` is the public short form."""
+
+    name: str
+
+    def render(self, request: Request) -> Rendering:
+        """Render one request. A refusal is a Rendering; EngineError and EngineUnreachable say why there is none."""
+        raise NotImplementedError(f"{type(self).__name__} must define render")
+
+    def ids(self, conversation: Conversation, tools: Tools | None = None, **template_kwargs: Any) -> list[int]:
+        """The prompt's token IDs. RequestRefused if the engine refuses the request, EngineError if it shows no IDs."""
+        rendering = self.render(Request.of(conversation, tools, **template_kwargs))
+        if rendering.refused is not None:
+            raise RequestRefused(f"{self.name} refuses the request: {rendering.refused}")
+        if rendering.ids is None:
+            raise EngineError(f"{self.name} shows no token IDs: {'; '.join(rendering.unseen)}")
+        return rendering.ids
+
+    def text(self, request: Request) -> str:
+        """The prompt's text. RequestRefused if the engine refuses the request, EngineError if it shows no text."""
+        rendering = self.render(request)
+        if rendering.refused is not None:
+            raise RequestRefused(rendering.refused)
+        if rendering.text is None:
+            raise EngineError(f"{self.name} shows no prompt text")
+        return rendering.text
+
+    def version(self) -> str:
+        """Program and version, such as ``transformers 5.24.0``: what a golden says it was recorded by."""
+        return self.name
+
+    def describe(self) -> str:
+        """Which program answers and where, in one line, as far as it tells of itself."""
+        return self.version()
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class RendererEngine(Engine):
+    """An engine of somebody else's: a TokenRenderer behind the contract."""
+
+    def __init__(self, renderer: TokenRenderer, name: str) -> None:
+        self.renderer = renderer
+        self.name = name
+
+    def render(self, request: Request) -> Rendering:
+        # A renderer that changes what it is given must not change what the next engine sees.
+        own = copy.deepcopy(request)
+        try:
+            answer = self.renderer.ids(own.messages, own.tools, **own.keywords)
+        except RequestRefused as refusal:
+            return Rendering(refused=str(refusal))
+        except TokenParityError:
+            raise
+        except Exception as error:
+            raise EngineError(f"the engine {self.name!r} raised {raised(error)}") from error
+        return Rendering(ids=token_ids(answer, f"the engine {self.name!r}"))
+
+    def version(self) -> str:
+        kind = type(self.renderer)
+        return f"{self.name} ({kind.__module__}.{kind.__qualname__})"
+
+
+def token_ids(answer: Any, source: str) -> list[int]:
+    """``answer`` as a plain list of IDs; arrays and tensors of one dimension are taken. EngineError for anything else."""
+    if hasattr(answer, "tolist"):
+        answer = answer.tolist()
+    if isinstance(answer, (str, bytes, dict)) or not isinstance(answer, Iterable):
+        raise EngineError(f"{source} must give a list of token IDs, it gave {type(answer).__name__}: {answer!r:.80}")
+    ids = []
+    for position, entry in enumerate(answer):
+        try:
+            if isinstance(entry, bool):
+                raise TypeError
+            number = operator.index(entry)
+        except TypeError:
+            raise EngineError(
+                f"{source} must give integers, it gave {type(entry).__name__} {entry!r:.40} at token {position}"
+            ) from None
+        if number < 0:
+            raise EngineError(f"{source} gave a negative token ID, {number}, at token {position}")
+        ids.append(number)
+    return ids
+
+
+def raised(error: BaseException) -> str:
+    """``KeyError: 'x' (prompts.py:12)``: an exception of other people's code, and where in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {one_line(str(error))}{place}"
+
+
+def one_line(message: str, most: int = 300) -> str:
+    """A message on one line, cut at ``most`` characters."""
+    flat = " ".join(message.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"

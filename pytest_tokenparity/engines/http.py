@@ -1,0 +1,154 @@
+"""JSON over HTTP to one server: every way it can go wrong becomes one readable error."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from ..errors import EngineError, EngineUnreachable
+from .base import one_line
+
+DEFAULT_TIMEOUT = 60.0  # seconds
+MAX_REPLY = 64 * 1024 * 1024  # bytes: a million tokens with their pieces stay far below
+
+
+@dataclass(frozen=True)
+class Wait:
+    """How long to wait for a server, in seconds: while it says that it is loading, and while nothing listens yet."""
+
+    loading: float = 30.0
+    refused: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A server's answer: the status, and the body read as JSON."""
+
+    status: int
+    body: Any
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 200
+
+    @property
+    def message(self) -> str:
+        """The error message in any of the four envelopes that inference servers use."""
+        body = self.body
+        if isinstance(body, dict):
+            inner = body.get("error", body)
+            if isinstance(inner, dict):
+                inner = inner.get("message", inner.get("detail", inner))
+            return one_line(inner if isinstance(inner, str) else json.dumps(inner))
+        return one_line(json.dumps(body))
+
+
+class JsonServer:
+    """One server. ``base_url`` may carry credentials; no message shows them."""
+
+    def __init__(
+        self,
+        base_url: str,
+        name: str,
+        transport: httpx.BaseTransport | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        wait: Wait | None = None,
+    ) -> None:
+        self.name = name
+        self.timeout = timeout
+        self.wait = wait or Wait()
+        try:
+            url = httpx.URL(base_url)
+        except httpx.InvalidURL as error:
+            raise EngineError(f"{name}: {base_url!r} is no URL: {error}") from None
+        if url.scheme not in ("http", "https") or not url.host:
+            raise EngineError(f"{name}: {base_url!r} is no URL of a server; it looks like http://localhost:8080")
+        self.shown = str(url.copy_with(username=None, password=None)).rstrip("/")
+        self.client = httpx.Client(base_url=url, transport=transport, timeout=timeout)
+
+    def get(self, path: str) -> Reply:
+        return self._ask("GET", path, None)
+
+    def post(self, path: str, body: dict[str, Any]) -> Reply:
+        """Send ``body`` as JSON. EngineUnreachable if nobody answers in time, EngineError if the answer is not JSON."""
+        return self._ask("POST", path, body)
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> Reply:
+        started = time.monotonic()
+        pause = 0.1
+        while True:
+            try:
+                reply = self._once(method, path, body)
+            except httpx.ConnectError as error:
+                if time.monotonic() - started >= self.wait.refused:
+                    raise EngineUnreachable(self._unreachable(error)) from None
+            else:
+                if reply.status != 503 or "loading" not in reply.message.lower():
+                    return reply
+                if time.monotonic() - started >= self.wait.loading:
+                    raise EngineUnreachable(
+                        f"{self.name} at {self.shown} is still loading its model after {self.wait.loading:g} s; "
+                        "wait longer with --tokenparity-wait=SECONDS"
+                    )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+
+    def _once(self, method: str, path: str, body: dict[str, Any] | None) -> Reply:
+        try:
+            status, content, kind = self._exchange(method, path, body)
+        except httpx.ConnectError:
+            raise
+        except httpx.TimeoutException:
+            raise EngineUnreachable(
+                f"{self.name} at {self.shown} did not answer {path} within {self.timeout:g} s; "
+                "set `timeout:` (seconds) if it needs longer"
+            ) from None
+        except httpx.HTTPError as error:
+            raise EngineUnreachable(
+                f"{self.name} at {self.shown} broke off while answering {path}: {one_line(str(error) or repr(error))}"
+            ) from None
+        try:
+            return Reply(status, json.loads(content))
+        except ValueError:
+            glimpse = one_line(content[:200].decode("utf-8", "replace"), 80)
+            what = "an HTML page" if content.lstrip()[:1] == b"<" else f"{kind or 'no content type'}, not JSON"
+            raise EngineError(
+                f"{self.name} at {self.shown} answered {path} with status {status} and {what}: {glimpse!r}; "
+                "is this the right server and port?"
+            ) from None
+
+    def _exchange(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, bytes, str]:
+        for attempt in (1, 2):
+            try:
+                with self.client.stream(method, path, json=body) as response:
+                    content = bytearray()
+                    for chunk in response.iter_bytes():
+                        content += chunk
+                        if len(content) > MAX_REPLY:
+                            raise EngineError(
+                                f"{self.name} at {self.shown} answered {path} with more than "
+                                f"{MAX_REPLY // 1024**2} MiB, larger than any prompt"
+                            )
+                    return response.status_code, bytes(content), response.headers.get("content-type", "")
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
+                # A server closes an idle connection (llama-server: after 5 s); the request was not looked at. Once more.
+                if attempt == 2 or "incomplete" in str(error):
+                    raise
+        raise AssertionError("unreachable: the second attempt returns or raises")
+
+    def _unreachable(self, error: httpx.ConnectError) -> str:
+        reason = one_line(str(error))
+        low = reason.lower()
+        if "ssl" in low or "certificate" in low:
+            return f"{self.name} at {self.shown}: TLS failed: {reason}"
+        if any(word in low for word in ("name or service", "nodename", "getaddrinfo", "name resolution", "no address")):
+            return f"{self.name} cannot be reached: the host of {self.shown} is not known ({reason})"
+        waited = f" (waited {self.wait.refused:g} s)" if self.wait.refused else ""
+        return f"{self.name} cannot be reached: nothing answers at {self.shown}{waited}: {reason}"

@@ -1,0 +1,208 @@
+"""What a check can find wrong, each as data with one line that says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .cases import DocumentedBreak, Expectation
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which request of a case: its number from 1, how many there are, and how many messages it holds."""
+
+    number: int
+    of: int
+    messages: int | None
+
+    @property
+    def lead(self) -> str:
+        """``request 2 (4 messages): ``, or nothing for a case of one request."""
+        return "" if self.of == 1 else f"{self}: "
+
+    def __str__(self) -> str:
+        return f"request {self.number} ({self.messages} message{'' if self.messages == 1 else 's'})"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An engine's IDs are not the golden's; they part at ``position``, counted from 0."""
+
+    engine: str
+    place: Place
+    golden: list[int]
+    rendered: list[int]
+    position: int
+
+    @property
+    def headline(self) -> str:
+        counts = f"{len(self.golden)} tokens recorded, {len(self.rendered)} rendered"
+        return f"{self.place.lead}{self.engine} leaves the golden at token {self.position} ({counts})"
+
+
+@dataclass(frozen=True)
+class CountDiffers:
+    """An engine that shows only a number of tokens shows another one than the golden's."""
+
+    engine: str
+    place: Place
+    golden: int
+    counted: int
+
+    @property
+    def headline(self) -> str:
+        return f"{self.place.lead}{self.engine} counts {self.counted} tokens, the golden has {self.golden}"
+
+
+@dataclass(frozen=True)
+class TextDiffers:
+    """An engine that shows only text shows another one than the reference."""
+
+    engine: str
+    place: Place
+    reference: str
+    rendered: str
+    position: int
+
+    @property
+    def headline(self) -> str:
+        return f"{self.place.lead}{self.engine} leaves the reference's text at character {self.position}"
+
+
+@dataclass(frozen=True)
+class RefusalDiffers:
+    """One side renders the request, the other refuses it; ``message`` is the refusal."""
+
+    engine: str
+    place: Place
+    message: str
+    refused_by_engine: bool
+
+    @property
+    def headline(self) -> str:
+        if self.refused_by_engine:
+            return f"{self.place.lead}{self.engine} refuses a request that the reference renders: {self.message}"
+        return f"{self.place.lead}{self.engine} renders a request that the reference refuses: {self.message}"
+
+
+@dataclass(frozen=True)
+class PrefixBroken:
+    """A later request does not repeat an earlier one's leading tokens."""
+
+    earlier_place: Place
+    later_place: Place
+    earlier: list[int]
+    later: list[int]
+    position: int
+
+    @property
+    def headline(self) -> str:
+        again = len(self.later) - self.position
+        return (
+            f"{self.later_place} leaves {self.earlier_place} at token {self.position} of {len(self.earlier)}: "
+            f"{self.position} tokens reused, {again} computed again"
+        )
+
+
+@dataclass(frozen=True)
+class BreakGone:
+    """A documented prefix break is not there any more."""
+
+    documented: DocumentedBreak
+
+    @property
+    def headline(self) -> str:
+        return f"no prefix break at token {self.documented.at} any more: remove it from `prefix` ({self.documented.reason})"
+
+
+@dataclass(frozen=True)
+class ExpectationGone:
+    """A known difference is not there any more."""
+
+    engine: str
+    expectation: Expectation
+
+    @property
+    def headline(self) -> str:
+        return f"{self.engine} no longer differs from the golden: remove the expectation at {self.expectation.place}"
+
+
+@dataclass(frozen=True)
+class RequestsChanged:
+    """The case makes another number of requests than its golden holds."""
+
+    golden: int
+    case: int
+
+    @property
+    def headline(self) -> str:
+        return f"the golden holds {_requests(self.golden)}, the case now makes {_requests(self.case)}: record it again"
+
+
+@dataclass(frozen=True)
+class GoldenMissing:
+    """There is no golden yet."""
+
+    path: str
+
+    @property
+    def headline(self) -> str:
+        return f"no golden yet: {self.path} is not there"
+
+
+@dataclass(frozen=True)
+class StopNotOneToken:
+    """A stop string is several tokens of the model: engines drop it, or never match it."""
+
+    stop: str
+    ids: list[int]
+
+    @property
+    def headline(self) -> str:
+        return f"the stop string {self.stop!r} is {len(self.ids)} tokens of the model, not one: {self.ids}"
+
+
+@dataclass(frozen=True)
+class StopChanged:
+    """A stop string has another token ID than the golden recorded; ``recorded`` None: it was not recorded."""
+
+    stop: str
+    recorded: int | None
+    now: int
+
+    @property
+    def headline(self) -> str:
+        if self.recorded is None:
+            return f"the stop string {self.stop!r} (token {self.now}) is not in the golden: record it again"
+        return f"the stop string {self.stop!r} is token {self.now}, the golden recorded {self.recorded}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that kept the check from being made: settings, a server, a file."""
+
+    message: str
+
+    @property
+    def headline(self) -> str:
+        return self.message
+
+
+Finding = (
+    Difference
+    | CountDiffers
+    | TextDiffers
+    | RefusalDiffers
+    | PrefixBroken
+    | BreakGone
+    | ExpectationGone
+    | RequestsChanged
+    | GoldenMissing
+    | StopNotOneToken
+    | StopChanged
+    | Problem
+)
+
+
+def _requests(count: int) -> str:
+    return f"{count} request{'' if count == 1 else 's'}"

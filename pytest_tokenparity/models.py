@@ -1,0 +1,158 @@
+"""A configured model at work: its tokenizer, its vocabulary and its engines, each made when first needed, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .config import Config, EngineConfig, ModelConfig, expand
+from .engines import build_engine
+from .errors import ConfigError, EngineError, EngineUnreachable
+
+if TYPE_CHECKING:
+    from .engines.base import Engine, Rendering, TokenRenderer
+    from .engines.http import Wait
+    from .request import Request
+    from .vocabulary import Vocabulary
+
+CustomEngine = Callable[[str, str, Mapping[str, Any]], "TokenRenderer | None"]
+"""``(model, name, options)`` to an engine of somebody else's, or None."""
+
+
+class Model:
+    """One model of the configuration. What cannot be made is not tried again: its error is kept."""
+
+    def __init__(self, config: Config, settings: ModelConfig, custom: CustomEngine, wait: Wait) -> None:
+        self.config = config
+        self.settings = settings
+        self.custom = custom
+        self.wait = wait
+        self.failed: dict[str, EngineError] = {}
+        self._engines: dict[str, Engine] = {}
+        self._tokenizer_error: EngineError | None = None
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from .engines.transformers import load_tokenizer, looks_like_path
+
+        place = self.settings.place
+        source = expand(self.settings.tokenizer, f"{place}.tokenizer")
+        folder = self.config.folder / Path(source).expanduser()
+        try:
+            if folder.is_dir():
+                return load_tokenizer(folder)
+            if looks_like_path(source):
+                raise EngineError(f"the tokenizer folder {source} is not there (looked at {folder})")
+            return load_tokenizer(
+                source, self.settings.revision and expand(self.settings.revision, f"{place}.revision")
+            )
+        except EngineError as error:
+            raise EngineError(f"{place}.tokenizer: {error}") from None
+
+    def tokenizer(self) -> Any:
+        """The model's Transformers tokenizer. EngineError if there is none."""
+        if self._tokenizer_error:
+            raise self._tokenizer_error
+        try:
+            return self._tokenizer
+        except (EngineError, ConfigError) as error:
+            self._tokenizer_error = EngineError(str(error))
+            raise self._tokenizer_error from None
+
+    @cached_property
+    def template(self) -> str | None:
+        """The text of the template that overrides the tokenizer's own, or None."""
+        if self.settings.template is None:
+            return None
+        place = f"{self.settings.place}.template"
+        file = self.config.folder / Path(expand(self.settings.template, place)).expanduser()
+        try:
+            return file.read_text(encoding="utf-8")
+        except OSError as error:
+            raise EngineError(f"{place}: {file} cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError:
+            raise EngineError(f"{place}: {file} is not UTF-8") from None
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """What the model's tokens stand for. EngineError if there is no tokenizer."""
+        from .vocabulary import Vocabulary
+
+        return Vocabulary.of(self.tokenizer())
+
+    @property
+    def reference(self) -> Engine:
+        """The engine that records the golden."""
+        return self.engine(self.settings.reference.name)
+
+    def engine(self, name: str) -> Engine:
+        """A configured engine. ConfigError if there is no such name, EngineError if it cannot be made."""
+        if name in self.failed:
+            raise self.failed[name]
+        if name not in self._engines:
+            settings = self.settings.engine(name)
+            try:
+                self._engines[name] = self._make(settings)
+            except (EngineError, ConfigError) as error:
+                self.failed[name] = error if isinstance(error, EngineError) else EngineError(str(error))
+                raise self.failed[name] from None
+        return self._engines[name]
+
+    def render(self, name: str, request: Request) -> Rendering:
+        """Render through a configured engine. One that cannot be reached is not asked again."""
+        engine = self.engine(name)
+        try:
+            return engine.render(request)
+        except EngineUnreachable as error:
+            self.failed[name] = error
+            raise
+
+    def used_engines(self) -> list[Engine]:
+        """The engines that were made and can be asked."""
+        return [engine for name, engine in self._engines.items() if name not in self.failed]
+
+    def close(self) -> None:
+        for engine in self._engines.values():
+            engine.close()
+
+    def _make(self, settings: EngineConfig) -> Engine:
+        from .engines.base import Engine, RendererEngine, TokenRenderer, raised
+
+        options = expand(dict(settings.options), settings.place)
+        try:
+            own = self.custom(self.settings.name, settings.name, options)
+        except (EngineError, ConfigError):
+            raise
+        except Exception as error:
+            raise EngineError(f"{settings.place}: the hook pytest_tokenparity_engine raised {raised(error)}") from error
+        if own is not None:
+            if isinstance(own, Engine):
+                return own
+            if not isinstance(own, TokenRenderer):
+                raise EngineError(
+                    f"{settings.place}: the hook pytest_tokenparity_engine gave {type(own).__name__}, "
+                    "which has no `name` and `ids`"
+                )
+            return RendererEngine(own, settings.name)
+        return build_engine(
+            settings.name,
+            settings.type,
+            options,
+            place=settings.place,
+            folder=self.config.folder,
+            wait=self.wait,
+            local=self._local,
+            reference=lambda: self._reference_for(settings),
+        )
+
+    def _local(self, name: str) -> Engine:
+        from .engines.transformers import TransformersTokens
+
+        return TransformersTokens(self.tokenizer(), name=name, template=self.template, clock=self.settings.clock)
+
+    def _reference_for(self, settings: EngineConfig) -> Engine:
+        if settings.name == self.settings.reference.name:
+            raise EngineError(f"{settings.place}: the reference cannot render as itself; give `render:`")
+        return self.reference

@@ -1,0 +1,155 @@
+"""One pytest run: what is configured, what may be written, and what is told at its end. Knows pytest's Config alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .errors import ConfigError, TokenParityError
+
+if TYPE_CHECKING:
+    from .check import Checker
+    from .config import Config
+
+SESSION = pytest.StashKey["ParitySession"]()
+ALIAS = "--update-golden"
+ALIAS_IS_OURS = pytest.StashKey[bool]()
+
+OUTCOME_KEY = "tokenparity"
+REASON_KEY = "not_checked"
+EQUAL, KNOWN, PARTLY, FAILED, UNREACHABLE = "equal", "known difference", "partly checked", "failed", "unreachable"
+"""What an item's property ``tokenparity`` says of it, in reports and in the junit file."""
+
+
+@dataclass
+class Tally:
+    """What a process did, in plain types: a worker sends it to the controller."""
+
+    engines: list[str] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
+    case_files: int = 0
+
+    def add(self, other: Mapping[str, Any]) -> None:
+        """Merge what a worker sent. A golden that any worker wrote as new or changed is that."""
+        self.engines = list(dict.fromkeys([*self.engines, *other["engines"]]))
+        self.case_files += other["case_files"]
+        for path, status in other["written"].items():
+            if self.written.get(path) in (None, "unchanged"):
+                self.written[path] = status
+
+
+class ParitySession:
+    """The state of one run, kept in ``config.stash``."""
+
+    def __init__(self, config: pytest.Config, config_path: Path | None) -> None:
+        self.pytest_config = config
+        self.config_path = config_path
+        self.config: Config | None = None
+        self.config_error: ConfigError | None = None
+        self.tally = Tally()
+        self.orphans: list[Path] = []
+        self.pruned: list[Path] = []
+        option = config.option
+        self.updating: bool = option.tokenparity_update or option.tokenparity_update_new
+        self.pruning: bool = option.tokenparity_prune
+        self.skip_unreachable: bool = option.tokenparity_unreachable == "skip"
+
+    def load(self) -> None:
+        """Read the configuration. A broken one is kept, for the case files to raise: other tests still run."""
+        if self.config_path is None:
+            return
+        from .config import load_config
+
+        try:
+            self.config = load_config(self.config_path)
+        except ConfigError as error:
+            self.config_error = error
+
+    def usable(self) -> Config:
+        """The configuration; ConfigError says why there is none."""
+        if self.config_error is not None:
+            raise self.config_error
+        if self.config is None:
+            start = self.pytest_config.invocation_params.dir
+            raise ConfigError(
+                f"no tokenparity.yaml at or above {start}: write one, or name one with the ini option tokenparity_config"
+            )
+        return self.config
+
+    @cached_property
+    def checker(self) -> Checker:
+        """What checks and records in this process."""
+        from .check import Checker, Update
+        from .engines.http import Wait
+
+        option = self.pytest_config.option
+        update = Update.NOTHING
+        if option.tokenparity_update:
+            update = Update.ALL
+        elif option.tokenparity_update_new:
+            update = Update.MISSING
+        wait = option.tokenparity_wait
+        return Checker(self.usable(), self._custom_engine, Wait() if wait is None else Wait(wait, wait), update)
+
+    @property
+    def update_flag(self) -> str:
+        """The flag to print: the short alias, unless the project has a flag of that name."""
+        mine = self.pytest_config.stash.get(ALIAS_IS_OURS, False)
+        missing = object()
+        taken = self.pytest_config.getoption(ALIAS, default=missing) is not missing
+        return "--tokenparity-update" if taken and not mine else ALIAS
+
+    def finish(self) -> Tally:
+        """Ask the engines who they are, and let go of them."""
+        if "checker" in self.__dict__:
+            for engine in self.checker.used_engines():
+                try:
+                    self.tally.engines.append(engine.describe())
+                except TokenParityError:
+                    self.tally.engines.append(f"{engine.name} (did not say what it is)")
+            self.tally.written = {str(path): status for path, status in self.checker.written.items()}
+            self.checker.close()
+        return self.tally
+
+    def find_orphans(self) -> None:
+        """List the goldens that no case file declares any more, and delete them when pruning."""
+        if self.config is None or not (self.updating or self.pruning):
+            return
+        from .cases import load_case_file
+        from .check import orphans
+        from .golden import listed, remove
+
+        declared: dict[str, frozenset[tuple[str, str]] | None] = {}
+        for _, _, _, file in listed(self.config.golden_dir):
+            path = self.config.folder / file
+            if file in declared or not path.is_file() or file.endswith(".py"):
+                continue
+            try:
+                cases = load_case_file(path, self.config).cases
+                declared[file] = frozenset((case.name, model) for case in cases for model in case.models)
+            except ConfigError:
+                declared[file] = None
+        self.orphans = orphans(self.config, declared)
+        if self.pruning and not self.pytest_config.option.collectonly:
+            for path in self.orphans:
+                remove(path, self.config.golden_dir)
+            self.pruned, self.orphans = self.orphans, []
+
+    def select(self, path: Path, name: str) -> str:
+        """What to give pytest, from the folder where it was started, to run one item."""
+        try:
+            relative = os.path.relpath(path, self.pytest_config.invocation_params.dir)
+        except ValueError:  # another drive
+            relative = str(path)
+        return f"{Path(relative).as_posix()}::{name}"
+
+    def _custom_engine(self, model: str, name: str, options: Mapping[str, Any]) -> Any:
+        return self.pytest_config.hook.pytest_tokenparity_engine(
+            config=self.pytest_config, model=model, name=name, options=options
+        )
