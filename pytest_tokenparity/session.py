@@ -16,6 +16,7 @@ from .errors import ConfigError, TokenParityError
 if TYPE_CHECKING:
     from .check import Checker
     from .config import Config
+    from .engines.base import Engine
 
 SESSION = pytest.StashKey["ParitySession"]()
 ALIAS = "--update-golden"
@@ -108,11 +109,7 @@ class ParitySession:
     def finish(self) -> Tally:
         """Ask the engines who they are, and let go of them."""
         if "checker" in self.__dict__:
-            for engine in self.checker.used_engines():
-                try:
-                    self.tally.engines.append(engine.describe())
-                except TokenParityError:
-                    self.tally.engines.append(f"{engine.name} (did not say what it is)")
+            self.tally.engines = list(dict.fromkeys(map(_description, self.checker.used_engines())))
             self.tally.written = {str(path): status for path, status in self.checker.written.items()}
             self.checker.close()
         return self.tally
@@ -153,3 +150,10 @@ class ParitySession:
         return self.pytest_config.hook.pytest_tokenparity_engine(
             config=self.pytest_config, model=model, name=name, options=options
         )
+
+
+def _description(engine: Engine) -> str:
+    try:
+        return engine.describe()
+    except TokenParityError:
+        return f"{engine.name} (it did not say what it is)"

@@ -73,7 +73,7 @@ class ClientCompletionTokens(Engine):
         return f"a rendered string posted to {self._llama.version()}"
 
     def describe(self) -> str:
-        return f"a rendered string posted to {self._llama.describe()}"
+        return f"{self.name}: a rendered string posted to {self._llama.server.shown}"
 
     def close(self) -> None:
         self._server.close()
