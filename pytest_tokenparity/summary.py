@@ -29,6 +29,7 @@ def write_summary(terminal: pytest.TerminalReporter, session: ParitySession) -> 
         lines += [(f"engine   {name}", {}) for name in session.tally.engines]
     if not lines:
         return
+    terminal.ensure_newline()
     terminal.section("tokenparity", sep="-" if terminal.verbosity < 0 else "=")
     for text, style in lines:
         terminal.write_line(text, **style)

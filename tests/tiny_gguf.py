@@ -102,7 +102,8 @@ def _looks_special(text: str) -> bool:
 
 
 def _content(token: Any) -> str | None:
-    return token["content"] if isinstance(token, dict) else token
+    text: str | None = token["content"] if isinstance(token, dict) else token
+    return text
 
 
 def _write_shape(writer: gguf.GGUFWriter, size: int) -> None:
