@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from .config import Config, check_name, unlike_by_case
 from .errors import ConfigError, InvalidConversation
+from .json_lines import read_json_lines
 from .messages import assert_text, assert_valid, request_points
 from .request import RESERVED_KWARGS, Request
 from .tools import assert_valid_tool
@@ -24,7 +24,6 @@ _CASE_KEYS = (
     *("continue_final_message", "shape", "prefix", "stop", "expect", "models", "engines", "marks"),
 )
 _REQUEST_KEYS = ("messages", "tools", "template_kwargs", "add_generation_prompt", "continue_final_message")
-_PROMPT_KEYS_IGNORED = ("tool_choice", "reasoning_effort", "response_format")
 
 
 @dataclass(frozen=True)
@@ -293,15 +292,10 @@ class _Reader:
             raw = path.read_bytes()
         except OSError as error:
             raise section.error("requests", f"{shown(path)} cannot be read: {error.strerror or error}") from None
-        requests = []
-        lines = raw.split(b"\n")
-        if lines and not lines[-1].strip():
-            lines.pop()  # the newline that ends the last line
-        for number, line in enumerate(lines, 1):
-            requests.append(_JsonLine(path, number, self.warnings).request(line, base))
+        requests = read_json_lines(path, raw, base, self.warnings)
         if not requests:
             raise section.error("requests", f"{shown(path)} is empty: it needs one chat body a line")
-        return tuple(requests)
+        return requests
 
     def shape(self, section: Section, requests: tuple[Request, ...]) -> str:
         given = section.text("shape")
@@ -414,100 +408,6 @@ class _Reader:
                     (*section.where, "engines", index), f"no engine {name!r} of this case's models{hint}"
                 )
         return names
-
-
-@dataclass(frozen=True)
-class _JsonLine:
-    """One line of a JSON Lines file: one chat body."""
-
-    path: Path
-    number: int
-    warnings: list[str]
-
-    def fail(self, message: str) -> NoReturn:
-        raise ConfigError(f"{shown(self.path)}:{self.number}: {message}") from None
-
-    def request(self, line: bytes, base: Mapping[str, Any]) -> Request:
-        body = self.parse(line)
-        if "messages" not in body:
-            self.fail("a chat body without `messages`")
-        self.checked(assert_valid, body["messages"], "messages")
-        kwargs = self.template_kwargs(body)
-        tools = body.get("tools", base["tools"])
-        if tools is not None:
-            if not isinstance(tools, list):
-                self.fail(f"tools: expected a list of schemas, found {kind(tools)}")
-            for index, tool in enumerate(tools):
-                self.checked(assert_valid_tool, tool, f"tools[{index}]")
-        continued = self.flag(body, "continue_final_message", base["continue_final_message"])
-        default = not continued if body.get("continue_final_message") else base["add_generation_prompt"]
-        prompted = self.flag(body, "add_generation_prompt", default)
-        if prompted and continued:
-            self.fail("a final message that is continued takes `add_generation_prompt: false`")
-        for key in _PROMPT_KEYS_IGNORED:
-            if key in body:
-                self.warnings.append(
-                    f"{shown(self.path)}:{self.number}: `{key}` is ignored here, and changes the prompt on some engines"
-                )
-        return Request(body["messages"], tools, {**base["template_kwargs"], **kwargs}, prompted, continued)
-
-    def parse(self, line: bytes) -> dict[str, Any]:
-        try:
-            text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            self.fail(f"not UTF-8: byte 0x{line[error.start]:02x} cannot stand here")
-        if not text.strip():
-            self.fail("an empty line; every line holds one chat body")
-        try:
-            body = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-        except json.JSONDecodeError as error:
-            self.fail(f"not JSON: {error.msg} at character {error.colno}")
-        except (ValueError, RecursionError) as error:
-            self.fail(f"not JSON as the standard has it: {error}")
-        if not isinstance(body, dict):
-            self.fail(f"expected a chat body (an object with `messages`), found {kind(body)}")
-        return body
-
-    def template_kwargs(self, body: dict[str, Any]) -> dict[str, Any]:
-        if "chat_template_kwargs" in body and "template_kwargs" in body:
-            self.fail("`chat_template_kwargs` and `template_kwargs` are one thing; keep one of them")
-        key = "chat_template_kwargs" if "chat_template_kwargs" in body else "template_kwargs"
-        kwargs = body.get(key)
-        if kwargs is None:
-            return {}
-        if not isinstance(kwargs, dict):
-            self.fail(f"{key}: expected an object, found {kind(kwargs)}")
-        for name in kwargs:
-            if name in RESERVED_KWARGS:
-                self.fail(f"{key}: {name!r} is no switch of a template")
-        self.checked(assert_text, kwargs, key)
-        return kwargs
-
-    def flag(self, body: dict[str, Any], key: str, default: bool) -> bool:
-        value = body.get(key, default)
-        if not isinstance(value, bool):
-            self.fail(f"{key}: expected true or false, found {kind(value)}")
-        return value
-
-    def checked(self, check: Any, value: Any, what: str) -> None:
-        try:
-            check(value)
-        except InvalidConversation as error:
-            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.where)
-            self.fail(f"{what}{path}: {error}")
-
-
-def _no_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    body: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in body:
-            raise ValueError(f"the key {key!r} stands twice")
-        body[key] = value
-    return body
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _without_suffix(file: str) -> str:

@@ -38,8 +38,7 @@ from .request import Request, sha256_of_requests
 from .yaml12 import shown
 
 if TYPE_CHECKING:
-    from .engines.base import Engine, Rendering
-    from .engines.http import Wait
+    from .engines.base import Engine, Rendering, Wait
 
 
 class Update(Enum):

@@ -233,7 +233,7 @@ def _request(entry: Any, earlier: list[int], what: str) -> tuple[GoldenRequest, 
         if not (isinstance(row, list) and len(row) == 2 and isinstance(row[0], list) and isinstance(row[1], str)):
             raise _Misfit(f"damaged: {what} has a row that is not [[IDs], text]")
         ids += row[0]
-    if not all(map(_is_id, ids)):
+    if not set(map(type, ids)) <= {int} or (ids and min(ids) < 0):
         raise _Misfit(f"damaged: {what} holds something that is no token ID")
     if len(ids) != tokens:
         raise _Misfit(f"damaged: {what} says {tokens} tokens and holds {len(ids)}")

@@ -12,8 +12,7 @@ from .engines import build_engine
 from .errors import ConfigError, EngineError, EngineUnreachable
 
 if TYPE_CHECKING:
-    from .engines.base import Engine, Rendering, TokenRenderer
-    from .engines.http import Wait
+    from .engines.base import Engine, Rendering, TokenRenderer, Wait
     from .request import Request
     from .vocabulary import Vocabulary
 

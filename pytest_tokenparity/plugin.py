@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +127,9 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    patterns = parent.config.getini("tokenparity_files")
-    if file_path.suffix == ".py" or not any(file_path.match(pattern) for pattern in patterns):
+    patterns: list[str] = parent.config.getini("tokenparity_files")
+    # Asked for every file of a project: a path is matched only against a pattern that has folders in it.
+    if not any(file_path.match(it) if "/" in it else fnmatchcase(file_path.name, it) for it in patterns):
         return None
     from .collection import ParityFile
 

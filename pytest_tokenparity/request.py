@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Message = Mapping[str, Any]
@@ -50,6 +50,15 @@ class Request:
         prompted = bool(kwargs.pop("add_generation_prompt", not continued))
         return cls(conversation, tools, kwargs, prompted, continued)
 
+    def copy(self) -> Request:
+        """A request with lists and mappings of its own."""
+        return replace(
+            self,
+            messages=_copied(self.messages),
+            tools=_copied(self.tools),
+            template_kwargs=_copied(self.template_kwargs),
+        )
+
     @property
     def keywords(self) -> dict[str, Any]:
         """The keywords of ``ids`` and of a client's ``render``: the flags stand there only when not the default."""
@@ -59,6 +68,13 @@ class Request:
         if self.continue_final_message:
             flags["continue_final_message"] = True
         return {**self.template_kwargs, **flags}
+
+
+def _copied(value: Any) -> Any:
+    """What JSON can hold, copied; several times faster than ``copy.deepcopy``, and asked for each item."""
+    if isinstance(value, dict):
+        return {key: _copied(entry) for key, entry in value.items()}
+    return [_copied(entry) for entry in value] if isinstance(value, list) else value
 
 
 def sha256_of_requests(requests: Iterable[Request]) -> str:

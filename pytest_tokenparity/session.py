@@ -87,7 +87,7 @@ class ParitySession:
     def checker(self) -> Checker:
         """What checks and records in this process."""
         from .check import Checker, Update
-        from .engines.http import Wait
+        from .engines.base import Wait
 
         option = self.pytest_config.option
         update = Update.NOTHING

@@ -11,8 +11,7 @@ from ..yaml12 import did_you_mean
 from .catalogue import BUILTIN_ENGINES
 
 if TYPE_CHECKING:
-    from .base import Engine
-    from .http import Wait
+    from .base import Engine, Wait
 
 
 def build_engine(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 import traceback
 from collections.abc import Iterable
@@ -28,6 +27,14 @@ class Rendering:
     count: int | None = None
     refused: str | None = None
     unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wait:
+    """How long to wait for a server, in seconds: while it says that it is loading, and while nothing listens yet."""
+
+    loading: float = 30.0
+    refused: float = 0.0
 
 
 @runtime_checkable
@@ -92,7 +99,7 @@ class RendererEngine(Engine):
 
     def render(self, request: Request) -> Rendering:
         # A renderer that changes what it is given must not change what the next engine sees.
-        own = copy.deepcopy(request)
+        own = request.copy()
         try:
             answer = self.renderer.ids(own.messages, own.tools, **own.keywords)
         except RequestRefused as refusal:
@@ -114,8 +121,11 @@ def token_ids(answer: Any, source: str) -> list[int]:
         answer = answer.tolist()
     if isinstance(answer, (str, bytes, dict)) or not isinstance(answer, Iterable):
         raise EngineError(f"{source} must give a list of token IDs, it gave {type(answer).__name__}: {answer!r:.80}")
+    entries: list[Any] = list(answer)
+    if set(map(type, entries)) <= {int} and (not entries or min(entries) >= 0):
+        return entries
     ids = []
-    for position, entry in enumerate(answer):
+    for position, entry in enumerate(entries):
         try:
             if isinstance(entry, bool):
                 raise TypeError

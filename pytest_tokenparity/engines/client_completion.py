@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import sys
 from collections.abc import Callable
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, RequestRefused
 from ..request import Request
-from .base import Engine, Rendering, raised
-from .http import DEFAULT_TIMEOUT, JsonServer, Wait
+from .base import Engine, Rendering, Wait, raised
+from .http import DEFAULT_TIMEOUT, JsonServer
 from .llama_server import LlamaServer
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class ClientCompletionTokens(Engine):
         return Rendering(ids=self._llama.tokenize(text, *self._how), text=text)
 
     def text(self, request: Request) -> str:
-        own = copy.deepcopy(request)
+        own = request.copy()  # a renderer that changes what it is given must not change what the next engine sees
         try:
             text = self._render(own.messages, own.tools, **own.keywords)
         except (RequestRefused, EngineError):

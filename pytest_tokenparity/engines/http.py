@@ -10,18 +10,10 @@ from typing import Any
 import httpx
 
 from ..errors import EngineError, EngineUnreachable
-from .base import one_line
+from .base import Wait, one_line
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 MAX_REPLY = 64 * 1024 * 1024  # bytes: a million tokens with their pieces stay far below
-
-
-@dataclass(frozen=True)
-class Wait:
-    """How long to wait for a server, in seconds: while it says that it is loading, and while nothing listens yet."""
-
-    loading: float = 30.0
-    refused: float = 0.0
 
 
 @dataclass(frozen=True)

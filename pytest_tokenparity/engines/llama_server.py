@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError
 from ..request import Request
-from .base import Engine, Rendering, one_line, token_ids
-from .http import DEFAULT_TIMEOUT, JsonServer, Reply, Wait
+from .base import Engine, Rendering, Wait, one_line, token_ids
+from .http import DEFAULT_TIMEOUT, JsonServer, Reply
 
 if TYPE_CHECKING:
     import httpx
