@@ -9,7 +9,7 @@ from typing import Any
 
 from .config import Config, check_name, unlike_by_case
 from .errors import ConfigError, InvalidConversation
-from .json_lines import read_json_lines
+from .json_lines import FLAGS, read_json_lines, request_of
 from .messages import assert_text, assert_valid, request_points
 from .request import RESERVED_KWARGS, Request
 from .tools import assert_valid_tool
@@ -150,7 +150,8 @@ class _Reader:
         requests = self.requests(section)
         several = len(requests) > 1
         models = self.models(section)
-        prefix, prefix_by_model = self.prefix(section, several)
+        engines = self.engines(section, models)
+        prefix, prefix_by_model = self.prefix(section, several, models)
         return Case(
             name=name,
             file=self.file,
@@ -160,10 +161,10 @@ class _Reader:
             shape=self.shape(section, requests),
             prefix=prefix,
             prefix_by_model=prefix_by_model,
-            expect=self.expect(section, models),
+            expect=self.expect(section, models, engines),
             stop=section.texts("stop") or (),
             models=models,
-            engines=self.engines(section, models),
+            engines=engines,
             marks=section.texts("marks") or (),
         )
 
@@ -179,11 +180,11 @@ class _Reader:
         defaults = self.defaults(section)
         conversation = self.conversation(section, kinds[0])
         if kinds[0] == "messages":
-            return (Request(messages=conversation, **defaults),)
+            return (self.request(section, conversation, defaults),)
         points = request_points(conversation)
         if not points:
             raise section.error("session", "no message of the user and no tool result here: no request would be sent")
-        return tuple(Request(messages=conversation[:count], **defaults) for count in points)
+        return tuple(self.request(section, conversation[:count], defaults) for count in points)
 
     def several(self, section: Section) -> tuple[Request, ...]:
         value = section.value["requests"]
@@ -200,36 +201,29 @@ class _Reader:
             entry.only(_REQUEST_KEYS)
             if "messages" not in entry.value:
                 raise entry.error(None, "a request without `messages`")
-            requests.append(Request(messages=self.conversation(entry, "messages"), **self.defaults(entry, base)))
+            requests.append(self.request(entry, self.conversation(entry, "messages"), self.defaults(entry, base)))
         return tuple(requests)
 
     def defaults(self, section: Section, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All of a request but its messages, as ``section`` gives it over what the case gives."""
-        base = base or {
-            "tools": None,
-            "template_kwargs": {},
-            "add_generation_prompt": None,
-            "continue_final_message": False,
-        }
-        continued = section.flag("continue_final_message", base["continue_final_message"])
-        prompted = base["add_generation_prompt"]
-        if "add_generation_prompt" in section.value:
-            prompted = section.flag("add_generation_prompt", True)
-        if prompted is None or (
-            section.value.get("continue_final_message") and "add_generation_prompt" not in section.value
-        ):
-            prompted = not continued
-        if prompted and continued:
-            raise section.error(
-                "continue_final_message", "a final message that is continued takes `add_generation_prompt: false`"
-            )
-        tools = self.tool_list(section) if "tools" in section.value else base["tools"]
+        """What ``section`` says of a request beside its messages, over what the case says.
+
+        A generation flag that nobody wrote is None: what it is depends on the other one.
+        """
+        base = base or {"tools": None, "template_kwargs": {}, **dict.fromkeys(FLAGS)}
+        flags = {key: section.flag(key, False) if key in section.value else base[key] for key in FLAGS}
+        if flags["continue_final_message"] and "add_generation_prompt" not in section.value:
+            flags["add_generation_prompt"] = None
         return {
-            "tools": tools,
+            "tools": self.tool_list(section) if "tools" in section.value else base["tools"],
             "template_kwargs": {**base["template_kwargs"], **self.template_kwargs(section)},
-            "add_generation_prompt": prompted,
-            "continue_final_message": continued,
+            **flags,
         }
+
+    def request(self, section: Section, messages: list[Any], settings: Mapping[str, Any]) -> Request:
+        try:
+            return request_of(messages, settings)
+        except ValueError as error:
+            raise section.error("continue_final_message", str(error)) from None
 
     def template_kwargs(self, section: Section) -> dict[str, Any]:
         kwargs = section.mapping("template_kwargs")
@@ -310,7 +304,9 @@ class _Reader:
             return "tools"
         return "thinking_off" if requests[0].template_kwargs.get("enable_thinking") is False else "plain"
 
-    def prefix(self, section: Section, several: bool) -> tuple[PrefixRule, dict[str, PrefixRule]]:
+    def prefix(
+        self, section: Section, several: bool, models: tuple[str, ...]
+    ) -> tuple[PrefixRule, dict[str, PrefixRule]]:
         if "prefix" not in section.value:
             return PrefixRule(), {}
         where = (*section.where, "prefix")
@@ -322,6 +318,8 @@ class _Reader:
         by_model = {}
         for model, rule in section.section("prefix").section("models", "a mapping of model names").value.items():
             self.known_model(model, (*where, "models", model))
+            if model not in models:
+                raise self.document.error((*where, "models", model), f"this case does not run on model {model!r}")
             by_model[model] = self.prefix_rule(rule, (*where, "models", model), ("tail", "breaks"))
         rest = {key: entry for key, entry in value.items() if key != "models"}
         return self.prefix_rule(rest, where, ("tail", "breaks", "models")), by_model
@@ -350,19 +348,24 @@ class _Reader:
             documented.append(DocumentedBreak(entry.count("at", 0), reason))
         return PrefixRule(True, section.count("tail", 0), tuple(documented))
 
-    def expect(self, section: Section, models: tuple[str, ...]) -> dict[str, Expectation]:
+    def expect(
+        self, section: Section, models: tuple[str, ...], chosen: tuple[str, ...] | None
+    ) -> dict[str, Expectation]:
         if "expect" not in section.value:
             return {}
         engines = section.section("expect", "a mapping of engine names")
-        known = {
-            *(engine.name for model in models for engine in self.config.models[model].engines),
-            *(f"{model}/{engine.name}" for model in models for engine in self.config.models[model].engines),
-        }
+        pairs = [
+            (model, engine.name)
+            for model in models
+            for engine in self.config.models[model].engines
+            if chosen is None or engine.name in chosen
+        ]
+        known = {name for model, engine in pairs for name in (engine, f"{model}/{engine}")}
         expectations = {}
         for name in engines.value:
             if name not in known:
                 raise engines.error(
-                    name, f"no such engine of this case's models{did_you_mean(name, sorted(known), 'there are')}"
+                    name, f"this case has no such engine{did_you_mean(name, sorted(known), 'there are')}"
                 )
             entry = engines.section(name, "a mapping with `differs` and `reason`")
             entry.only(("differs", "reason"))

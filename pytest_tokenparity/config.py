@@ -123,7 +123,7 @@ def readable_markers(path: Path) -> list[str]:
         models = load(path).value["models"]
         pairs = [(name, entry.get("marker") if isinstance(entry, dict) else None) for name, entry in models.items()]
     except (ConfigError, KeyError, TypeError, AttributeError):
-        pairs = [(name, None) for name in _names_in_broken_yaml(path)]
+        pairs = _models_in_broken_yaml(path)
     markers = [marker if isinstance(marker, str) else default_marker(name) for name, marker in pairs]
     return [marker for marker in dict.fromkeys(markers) if _MARKER.match(marker)]
 
@@ -172,7 +172,12 @@ def expand(value: Any, place: str) -> Any:
                 )
             return found
 
-        return _VARIABLE.sub(variable, value)
+        expanded = _VARIABLE.sub(variable, value)
+        if any("${" in (match[2] or "") for match in _VARIABLE.finditer(value)):
+            raise ConfigError(
+                f"{place}: {value!r}: a variable is ${{NAME}} or ${{NAME:-default}}, without another inside"
+            )
+        return expanded
     if isinstance(value, list):
         return [expand(entry, place) for entry in value]
     if isinstance(value, dict):
@@ -238,13 +243,21 @@ def _engine(document: Document, engines: Section, name: str) -> EngineConfig:
             if key not in options:
                 raise engines.error(name, f"the engine type {type_!r} needs `{key}:`")
         for key, wanted in builtin.options.items():
-            value = options.get(key)
-            fits = isinstance(value, wanted) and (bool not in (type(value), *wanted) or wanted == (bool,))
-            if key in options and not fits:
-                words = {str: "a string", bool: "true or false", int: "a number", float: "a number"}
-                raise section.error(key, f"expected {words[wanted[0]]}, found {kind(value)}")
+            if key in options:
+                _check_option(section, key, options[key], wanted)
     place = f"{shown(document.path)}:{document.line((*engines.where, name))}: models.{engines.where[1]}.engines.{name}"
     return EngineConfig(name, type_, options, place)
+
+
+def _check_option(section: Section, key: str, value: Any, wanted: tuple[type, ...]) -> None:
+    flag = isinstance(value, bool)
+    if not isinstance(value, wanted) or flag != (wanted == (bool,)):
+        words = "a string" if str in wanted else "true or false" if bool in wanted else "a number"
+        raise section.error(key, f"expected {words}, found {kind(value)}")
+    if value == "":
+        raise section.error(key, "must not be empty")
+    if not flag and isinstance(value, (int, float)) and value <= 0:
+        raise section.error(key, "must be more than 0")
 
 
 def _clock(section: Section) -> datetime:
@@ -255,7 +268,9 @@ def _clock(section: Section) -> datetime:
         clock = datetime.fromisoformat(text)
     except ValueError:
         raise section.error("clock", f"expected a date and time such as 2026-01-02T03:04:05, found {text!r}") from None
-    return clock.replace(tzinfo=None)
+    if clock.tzinfo is not None:
+        raise section.error("clock", f"a template sees no time zone: leave it out of {text!r}")
+    return clock
 
 
 def _unlike_names(document: Document, where: tuple[str | int, ...], names: Iterable[str]) -> None:
@@ -291,13 +306,13 @@ def _unlike_ids(document: Document, models: Iterable[ModelConfig]) -> None:
                 )
 
 
-def _names_in_broken_yaml(path: Path) -> list[str]:
-    """The keys one level under ``models:``, found by their indentation alone."""
+def _models_in_broken_yaml(path: Path) -> list[tuple[str, str | None]]:
+    """The keys one level under ``models:`` with their ``marker:``, found by their indentation alone."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError:
         return []
-    names: list[str] = []
+    models: list[tuple[str, str | None]] = []
     indent = None
     inside = False
     for line in lines:
@@ -309,6 +324,9 @@ def _names_in_broken_yaml(path: Path) -> list[str]:
         elif inside:
             indent = depth if indent is None else indent
             match = re.match(r" +[\"']?([A-Za-z0-9][A-Za-z0-9._+-]*)[\"']?:", line)
+            marker = re.match(r" +marker: *[\"']?([A-Za-z0-9_]+)[\"']? *(?:#|$)", line)
             if depth == indent and match:
-                names.append(match[1])
-    return names
+                models.append((match[1], None))
+            elif marker and models:
+                models[-1] = (models[-1][0], marker[1])
+    return models

@@ -14,6 +14,7 @@ from .request import RESERVED_KWARGS, Request
 from .tools import assert_valid_tool
 from .yaml12 import kind, shown
 
+FLAGS = ("add_generation_prompt", "continue_final_message")
 _PROMPT_KEYS_IGNORED = ("tool_choice", "reasoning_effort", "response_format")
 
 
@@ -27,6 +28,24 @@ def read_json_lines(path: Path, raw: bytes, base: Mapping[str, Any], warnings: l
     if not lines[-1].strip():
         lines.pop()  # the newline that ends the last line
     return tuple(_JsonLine(path, number, warnings).request(line, base) for number, line in enumerate(lines, 1))
+
+
+def request_of(messages: list[Any], settings: Mapping[str, Any]) -> Request:
+    """A request from its messages and what else is said of it; a flag that nobody gave is None.
+
+    ValueError if it would both continue the final message and prompt for another.
+    """
+    continued = bool(settings["continue_final_message"])
+    prompted = settings["add_generation_prompt"]
+    if prompted and continued:
+        raise ValueError("a final message that is continued takes `add_generation_prompt: false`")
+    return Request(
+        messages,
+        settings["tools"],
+        settings["template_kwargs"],
+        not continued if prompted is None else prompted,
+        continued,
+    )
 
 
 @dataclass(frozen=True)
@@ -52,17 +71,22 @@ class _JsonLine:
                 self.fail(f"tools: expected a list of schemas, found {kind(tools)}")
             for index, tool in enumerate(tools):
                 self.checked(assert_valid_tool, tool, f"tools[{index}]")
-        continued = self.flag(body, "continue_final_message", base["continue_final_message"])
-        default = not continued if body.get("continue_final_message") else base["add_generation_prompt"]
-        prompted = self.flag(body, "add_generation_prompt", default)
-        if prompted and continued:
-            self.fail("a final message that is continued takes `add_generation_prompt: false`")
+        settings = {
+            "tools": tools,
+            "template_kwargs": {**base["template_kwargs"], **kwargs},
+            **{key: self.flag(body, key) if key in body else base[key] for key in FLAGS},
+        }
         for key in _PROMPT_KEYS_IGNORED:
             if key in body:
                 self.warnings.append(
                     f"{shown(self.path)}:{self.number}: `{key}` is ignored here, and changes the prompt on some engines"
                 )
-        return Request(body["messages"], tools, {**base["template_kwargs"], **kwargs}, prompted, continued)
+        if body.get("continue_final_message") and "add_generation_prompt" not in body:
+            settings["add_generation_prompt"] = None
+        try:
+            return request_of(body["messages"], settings)
+        except ValueError as error:
+            self.fail(str(error))
 
     def parse(self, line: bytes) -> dict[str, Any]:
         try:
@@ -75,8 +99,10 @@ class _JsonLine:
             body = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
         except json.JSONDecodeError as error:
             self.fail(f"not JSON: {error.msg} at character {error.colno}")
-        except (ValueError, RecursionError) as error:
-            self.fail(f"not JSON as the standard has it: {error}")
+        except RecursionError:
+            self.fail("nested without end")
+        except ValueError as error:
+            self.fail(f"not JSON as the standard has it: {str(error).partition(';')[0]}")
         if not isinstance(body, dict):
             self.fail(f"expected a chat body (an object with `messages`), found {kind(body)}")
         return body
@@ -96,8 +122,8 @@ class _JsonLine:
         self.checked(assert_text, kwargs, key)
         return kwargs
 
-    def flag(self, body: dict[str, Any], key: str, default: bool) -> bool:
-        value = body.get(key, default)
+    def flag(self, body: dict[str, Any], key: str) -> bool:
+        value = body[key]
         if not isinstance(value, bool):
             self.fail(f"{key}: expected true or false, found {kind(value)}")
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from .request import Conversation
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "ipython")
 """The roles that chat templates know: OpenAI's, and `ipython`, Llama's name for a tool's answer."""
 
+MAX_DEPTH = 100
 _RESULTS = ("tool", "function", "ipython")
 _Where = tuple["str | int", ...]
 
@@ -22,12 +24,12 @@ def request_points(conversation: Conversation) -> list[int]:
     ``conversation[:n]`` is the request for each ``n`` of the answer.
     """
     roles = [message["role"] for message in conversation]
-    following = [*roles[1:], None]
-    return [
-        index + 1
-        for index, (role, after) in enumerate(zip(roles, following, strict=True))
-        if role == "user" or (role in _RESULTS and after not in _RESULTS)
-    ]
+    points = []
+    for count, role in enumerate(roles, 1):
+        after = roles[count] if count < len(roles) else None
+        if role == "user" or (role in _RESULTS and after not in _RESULTS):
+            points.append(count)
+    return points
 
 
 def assert_valid(conversation: Conversation) -> None:
@@ -46,7 +48,9 @@ def assert_valid(conversation: Conversation) -> None:
 
 
 def assert_text(value: Any, where: _Where = ()) -> None:
-    """Raise InvalidConversation if a string inside ``value`` cannot be sent to an engine."""
+    """Raise InvalidConversation if ``value`` holds what cannot be sent to an engine as JSON text."""
+    if len(where) > MAX_DEPTH:
+        raise InvalidConversation(f"nested more than {MAX_DEPTH} deep", where[:3])
     if isinstance(value, str):
         for character in value:
             if character == "\0":
@@ -62,7 +66,10 @@ def assert_text(value: Any, where: _Where = ()) -> None:
     elif isinstance(value, (list, tuple)):
         for index, entry in enumerate(value):
             assert_text(entry, (*where, index))
-    elif not (value is None or isinstance(value, (bool, int, float))):
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidConversation(f"{value} is no number that JSON can hold", where)
+    elif not (value is None or isinstance(value, (bool, int))):
         raise InvalidConversation(f"expected what JSON can hold, found {_kind(value)}", where)
 
 

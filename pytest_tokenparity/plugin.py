@@ -136,17 +136,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return ParityFile.from_parent(parent, path=file_path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Bring the items of one model together over all case files; other tests keep their places."""
-    places = [
-        index for index, item in enumerate(items) if item.get_closest_marker("tokenparity") and hasattr(item, "case")
-    ]
-    if not places:
+    if not config.stash[SESSION].tally.case_files:
         return
-    ours = [items[index] for index in places]
-    models = list(dict.fromkeys(item.model for item in ours))  # type: ignore[attr-defined]
-    ours.sort(key=lambda item: models.index(item.model))  # type: ignore[attr-defined]
-    for index, item in zip(places, ours, strict=True):
+    from .collection import ParityItem
+
+    places = [index for index, item in enumerate(items) if isinstance(item, ParityItem)]
+    ours = [item for item in items if isinstance(item, ParityItem)]
+    models = list(dict.fromkeys(item.model for item in ours))
+    for index, item in zip(places, sorted(ours, key=lambda item: models.index(item.model)), strict=True):
         items[index] = item
 
 

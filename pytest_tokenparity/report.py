@@ -122,8 +122,8 @@ def display_width(text: str) -> int:
     """How many columns a terminal gives a text."""
     width = 0
     for character in text:
-        if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-            continue
+        if unicodedata.category(character) in ("Mn", "Me", "Cf") or "\u1160" <= character <= "\u11ff":
+            continue  # marks, and the vowels and finals that join a Korean syllable
         width += 2 if unicodedata.east_asian_width(character) in "FW" else 1
     return width
 

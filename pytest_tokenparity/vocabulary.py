@@ -33,13 +33,22 @@ class Vocabulary:
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             return cls(lambda token: _decoded(tokenizer, token), encode)
-        added = {token: entry.content for token, entry in backend.get_added_tokens_decoder().items()}
         to_bytes = _reader_of(backend.decoder)
+        spaces = (
+            to_bytes is _from_sentencepiece
+        )  # Gemma's runs of spaces are added tokens, written as sentencepiece has it
+        added = {
+            token: entry.content if entry.special or not spaces else entry.content.replace("\u2581", " ")
+            for token, entry in backend.get_added_tokens_decoder().items()
+        }
 
         def piece(token: int) -> bytes | None:
             if token in added:
                 return str(added[token]).encode("utf-8")
-            written = backend.id_to_token(token)
+            try:
+                written = backend.id_to_token(token)
+            except OverflowError:  # larger than any vocabulary
+                return None
             if written is None:
                 return None
             return to_bytes(written) if to_bytes else _decoded(tokenizer, token)

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +25,7 @@ Where = tuple["str | int", ...]
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000  # aliases counted each time they are used
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE = re.compile(r"(\\u)([dD])([89a-fA-F])")
 _STR, _NULL, _BOOL, _NUMBER_TAG, _MERGE = (
     f"tag:yaml.org,2002:{name}" for name in ("str", "null", "bool", "float", "merge")
 )
@@ -45,10 +45,11 @@ class Document:
             where = where[:-1]
         return self.lines.get(where, 1)
 
-    def error(self, where: Where, message: str) -> ConfigError:
-        """An error that starts with the file, the line and the path of the value."""
+    def error(self, where: Where, message: str, at: Where | None = None) -> ConfigError:
+        """An error that starts with the file, the line (of ``at``, if given) and the path of the value."""
         dotted = dotted_path(where)
-        return ConfigError(f"{shown(self.path)}:{self.line(where)}: {dotted + ': ' if dotted else ''}{message}")
+        line = self.line(where if at is None else at)
+        return ConfigError(f"{shown(self.path)}:{line}: {dotted + ': ' if dotted else ''}{message}")
 
     def section(self, where: Where = (), what: str = "a mapping") -> Section:
         """The mapping at ``where``; anything else there is an error."""
@@ -76,9 +77,8 @@ class Section:
         known = list(allowed)
         for key in self.value:
             if key not in known:
-                raise self.document.error(
-                    (*self.where, key), f"unknown key {key!r}{did_you_mean(key, known, 'the keys here are')}"
-                )
+                hint = did_you_mean(key, known, "the keys here are")
+                raise self.document.error(self.where, f"unknown key {key!r}{hint}", (*self.where, key))
 
     def text(self, key: str, default: str | None = None) -> str | None:
         """A string that is not empty, or ``default`` when the key is absent."""
@@ -150,10 +150,10 @@ def load(path: Path) -> Document:
 
 def loads(text: str, path: Path) -> Document:
     """Read YAML text; ``path`` is what errors name."""
-    # libyaml refuses an escaped surrogate pair, which JSON allows; PyYAML's own scanner takes it.
-    loader = _loader(pure=bool(_SURROGATE_ESCAPE.search(text)))
+    disguise = _Disguise(text)
+    loader = _loader()
     try:
-        stream = loader(text)
+        stream = loader(disguise.text)
         try:
             node = stream.get_single_node()
         finally:
@@ -164,7 +164,10 @@ def loads(text: str, path: Path) -> Document:
         context = f" ({error.context})" if error.context and error.problem else ""
         raise ConfigError(f"{shown(path)}:{line}: not YAML: {error.problem or error.context}{context}") from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
+        if isinstance(error.character, int):  # libyaml, which counts bytes
+            line = disguise.text.encode()[: error.position].count(b"\n") + 1
+        else:
+            line = disguise.text.count("\n", 0, error.position) + 1
         raise ConfigError(
             f"{shown(path)}:{line}: not YAML: the character U+{_codepoint(error.character):04X} cannot stand here "
             "as it is; write it as an escape in double quotes"
@@ -175,7 +178,7 @@ def loads(text: str, path: Path) -> Document:
         raise ConfigError(f"{shown(path)}:1: nested more than {MAX_DEPTH} deep") from None
     if node is None:
         return Document(path, None, {})
-    builder = _Builder(path)
+    builder = _Builder(path, disguise)
     value = builder.build(node, ())
     return Document(path, value, builder.lines)
 
@@ -231,9 +234,9 @@ def _codepoint(character: Any) -> int:
     return character if isinstance(character, int) else ord(str(character)[0])
 
 
-@lru_cache(maxsize=2)
-def _loader(pure: bool) -> Any:
-    base: Any = yaml.SafeLoader if pure else getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+@cache
+def _loader() -> Any:
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader: Any = type("Loader", (base,), {"yaml_implicit_resolvers": {}})
     loader.add_implicit_resolver(_NULL, re.compile(r"(?:null|)\Z"), ["n", ""])
     loader.add_implicit_resolver(_BOOL, re.compile(r"(?:true|false)\Z"), ["t", "f"])
@@ -242,11 +245,60 @@ def _loader(pure: bool) -> Any:
     return loader
 
 
+class _Disguise:
+    """A text in a form that YAML 1.1 parsers read as YAML 1.2 has it; ``off`` takes the disguise from a scalar.
+
+    U+0085, U+2028 and U+2029 are line breaks in 1.1 alone. libyaml refuses an escaped surrogate pair, which JSON allows:
+    the two escapes become escapes of private characters, one for one, so that what only looks like an escape (in a plain
+    or block scalar) comes back as it was.
+    """
+
+    _NIBBLES = "89abcdefABCDEF"  # the second digit of a surrogate; its place here is the digit in the disguise
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.characters: dict[int, str] = {}
+        self.lead = ""
+        breaks = [mark for mark in "\u0085\u2028\u2029" if mark in text]
+        if breaks:
+            free = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
+            self.characters = {ord(next(free)): mark for mark in breaks}
+            self.text = text.translate({ord(mark): chr(code) for code, mark in self.characters.items()})
+        if _SURROGATE_ESCAPE.search(text):
+            for lead, first in (("e", 0xE000), ("f", 0xF000)):
+                taken = any(first <= ord(character) < first + 0xE00 for character in self.text)
+                if not taken and not re.search(rf"\\u{lead}[0-9a-dA-D]", text, re.IGNORECASE):
+                    self.lead, self.first = lead, first
+                    self.text = _SURROGATE_ESCAPE.sub(self._put_on, self.text)
+                    break
+
+    def off(self, value: str) -> str:
+        """A scalar's own text."""
+        if self.lead:
+            value = re.sub(rf"(\\u)([{self.lead}{self.lead.upper()}])([0-9a-d])", self._take_off, value)
+            value = "".join(map(self._surrogate, value))
+        return value.translate(self.characters) if self.characters else value
+
+    def _put_on(self, match: re.Match[str]) -> str:
+        lead = self.lead.upper() if match[2] == "D" else self.lead
+        return f"{match[1]}{lead}{self._NIBBLES.index(match[3]):x}"
+
+    def _take_off(self, match: re.Match[str]) -> str:
+        return f"{match[1]}{'D' if match[2].isupper() else 'd'}{self._NIBBLES[int(match[3], 16)]}"
+
+    def _surrogate(self, character: str) -> str:
+        code = ord(character) - self.first
+        if not 0 <= code < 0xE00:
+            return character
+        return chr(0xD000 | int(self._NIBBLES[code >> 8], 16) << 8 | code & 0xFF)
+
+
 class _Builder:
     """Turns PyYAML's nodes into plain values, and keeps the lines."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, disguise: _Disguise) -> None:
         self.path = path
+        self.disguise = disguise
         self.lines: dict[Where, int] = {}
         self.values = 0
         self.open: set[int] = set()  # nodes being built: an alias back into one would never end
@@ -309,16 +361,20 @@ class _Builder:
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
                 self.fail(source, "`<<` takes a mapping or a list of mappings")
+            lines, self.lines = self.lines, {}  # the lines of what is merged are not those of the mapping's own keys
             for key, value in self.build(source, where).items():
                 merged.setdefault(key, value)
+            self.lines = {**self.lines, **lines}
         return merged
 
     def scalar(self, node: yaml.ScalarNode) -> Any:
-        tag, text = node.tag, str(node.value)
-        if tag == _NULL:
+        tag, text = node.tag, self.disguise.off(str(node.value))
+        if tag == _NULL and text in ("", "null"):
             return None
-        if tag == _BOOL:
+        if tag == _BOOL and text in ("true", "false"):
             return text == "true"
+        if tag in (_NULL, _BOOL):
+            self.fail(node, f"{text!r} is no {tag.rpartition(':')[2]} as JSON writes it")
         if tag == _NUMBER_TAG:
             return self.number(node, text)
         if tag not in (_STR, _MERGE):

@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from .llama_server import llama_server
-from .tiny_gguf import write_tiny_gguf
 
 ROOT = Path(__file__).parent.parent
 CACHE = ROOT / ".cache"
@@ -75,8 +74,11 @@ class Servers:
 
     def gguf(self, family: str) -> Path:
         """A GGUF with that family's vocabulary and template."""
-        path = CACHE / f"{family}.gguf"
+        maker = hashlib.sha256((ROOT / "tests" / "tiny_gguf.py").read_bytes()).hexdigest()
+        path = CACHE / f"{family}-{maker[:8]}.gguf"  # another maker writes another file
         if not path.is_file():
+            from .tiny_gguf import write_tiny_gguf  # needs gguf, which only servers need
+
             folder = QWEN3 if family == "qwen3" else fetch_gemma3()
             CACHE.mkdir(exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=CACHE)
