@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,19 +86,34 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseFile:
-    """A case file: its cases in order, and warnings about what was read but not used."""
+    """A case file: its cases in order, what is wrong with others, and warnings about what was read but not used.
+
+    ``broken`` holds for the name of a case (or of a conversation or tool that no case uses) the error that says why.
+    """
 
     path: Path
     cases: tuple[Case, ...]
+    broken: Mapping[str, ConfigError]
     warnings: tuple[str, ...]
 
 
-def load_case_file(path: Path, config: Config) -> CaseFile:
-    """Read a case file against the configuration; ConfigError names the file and line of what cannot be used."""
+def read_case_file(path: Path, config: Config) -> CaseFile:
+    """Read a case file against the configuration. A fault in one case does not keep the others from being read.
+
+    ConfigError names the file and line where the file as a whole cannot be used.
+    """
     document = load(path)
     if document.value is None:
         raise ConfigError(f"{shown(path)}:1: the file is empty; it needs `cases:`")
     return _Reader(document, config).read()
+
+
+def load_case_file(path: Path, config: Config) -> CaseFile:
+    """Read a case file of which every case must be right; ConfigError for the first that is not."""
+    file = read_case_file(path, config)
+    for error in file.broken.values():
+        raise error
+    return file
 
 
 def case_file_name(path: Path, config: Config) -> str:
@@ -121,25 +136,38 @@ class _Reader:
         self.config = config
         self.file = case_file_name(document.path, config)
         self.warnings: list[str] = []
-        self.conversations: dict[str, list[Any]] = {}
+        self.conversations: dict[str, list[Any] | ConfigError] = {}
         self.tools: dict[str, Any] = {}
+        self.used: set[tuple[str, str]] = set()
 
     def read(self) -> CaseFile:
         top = self.document.section(what="a mapping with `cases`")
         top.only(("conversations", "tools", "cases"))
-        for name in top.mapping("conversations"):
-            where: Where = ("conversations", name)
-            self.conversations[name] = self.messages(top.value["conversations"][name], where)
-        for name in top.mapping("tools"):
-            self.tools[name] = self.tool(top.value["tools"][name], ("tools", name))
+        for name, value in top.mapping("conversations").items():
+            self.conversations[name] = _value_or_error(self.messages, value, ("conversations", name))
+        for name, value in top.mapping("tools").items():
+            self.tools[name] = _value_or_error(self.tool, value, ("tools", name))
         cases = top.section("cases", "a mapping of case names") if "cases" in top.value else None
         if cases is None or not cases.value:
+            for value in (*self.conversations.values(), *self.tools.values()):
+                if isinstance(value, ConfigError):
+                    raise value
             raise top.error("cases" if cases else None, "no case here: name at least one under `cases:`")
         twins = unlike_by_case(cases.value)
         if twins:
             raise cases.error(twins[1], f"{twins[0]!r} and {twins[1]!r} differ by case alone: one golden on some disks")
-        read = tuple(self.case(cases, name) for name in cases.value)
-        return CaseFile(self.document.path, read, tuple(dict.fromkeys(self.warnings)))
+        read: list[Case] = []
+        broken: dict[str, ConfigError] = {}
+        for name in cases.value:
+            try:
+                read.append(self.case(cases, name))
+            except ConfigError as error:
+                broken[name] = error
+        for what, values in (("conversations", self.conversations), ("tools", self.tools)):
+            for name, value in values.items():
+                if isinstance(value, ConfigError) and (what, name) not in self.used:
+                    broken[f"{what}.{name}"] = value
+        return CaseFile(self.document.path, tuple(read), broken, tuple(dict.fromkeys(self.warnings)))
 
     def case(self, cases: Section, name: str) -> Case:
         fault = check_name(name, "the case name")
@@ -242,8 +270,16 @@ class _Reader:
             if value not in self.conversations:
                 hint = did_you_mean(value, self.conversations, "there are")
                 raise section.error(key, f"no conversation {value!r} in this file{hint}")
-            return self.conversations[value]
+            messages: list[Any] = self.named("conversations", self.conversations, value)
+            return messages
         return self.messages(value, (*section.where, key))
+
+    def named(self, what: str, values: Mapping[str, Any], name: str) -> Any:
+        """A conversation or tool by its name; what is wrong with it is wrong with the case that uses it."""
+        self.used.add((what, name))
+        if isinstance(values[name], ConfigError):
+            raise values[name]
+        return values[name]
 
     def messages(self, value: Any, where: Where) -> list[Any]:
         if not isinstance(value, list):
@@ -264,7 +300,7 @@ class _Reader:
                 if entry not in self.tools:
                     hint = did_you_mean(entry, self.tools, "there are")
                     raise self.document.error(where, f"no tool {entry!r} in this file{hint}")
-                tools.append(self.tools[entry])
+                tools.append(self.named("tools", self.tools, entry))
             else:
                 tools.append(self.tool(entry, where))
         return tools
@@ -411,6 +447,13 @@ class _Reader:
                     (*section.where, "engines", index), f"no engine {name!r} of this case's models{hint}"
                 )
         return names
+
+
+def _value_or_error(read: Callable[[Any, Where], Any], value: Any, where: Where) -> Any:
+    try:
+        return read(value, where)
+    except ConfigError as error:
+        return error
 
 
 def _without_suffix(file: str) -> str:

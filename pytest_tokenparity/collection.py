@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .cases import Case, load_case_file
+from .cases import Case, read_case_file
 from .check import Outcome
 from .errors import ConfigError, EngineError, TokenParityWarning
 from .failure import CheckFailed, FailureText
@@ -20,30 +20,50 @@ if TYPE_CHECKING:
     from .vocabulary import Vocabulary
 
 
-class ParityFile(pytest.File):
+class _ConfigErrors(pytest.Collector):
+    """A collector whose mistakes are one line, without a traceback."""
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:  # type: ignore[override]  # as Collector's
+        if not isinstance(excinfo.value, ConfigError):
+            return super().repr_failure(excinfo)
+        self.config.stash[SESSION].unreadable += 1
+        return FailureText([Line(str(excinfo.value), {"red": True})], str(self.path), 0)
+
+
+class ParityFile(_ConfigErrors, pytest.File):
     """One case file."""
 
-    def collect(self) -> Iterator[ParityItem]:
-        """Its items, model by model, so that one tokenizer is in use at a time."""
+    def collect(self) -> Iterator[ParityItem | BrokenCase]:
+        """Its items, model by model, so that one tokenizer is in use at a time; a broken case is an error of its own."""
         session = self.config.stash[SESSION]
         session.tally.case_files += 1
         config = session.usable()
-        file = load_case_file(self.path, config)
+        file = read_case_file(self.path, config)
         for message in file.warnings:
             self.warn(TokenParityWarning(message))
+        broken = dict(file.broken)
+        for case in file.cases:
+            fault = self._unknown_mark(case)
+            if fault:
+                broken[case.name] = fault
+        for name, error in broken.items():
+            yield BrokenCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}", error=error)
         for model in config.models.values():
             for case in file.cases:
-                if model.name not in case.models:
+                if case.name in broken or model.name not in case.models:
                     continue
                 for engine in model.engines:
                     if case.engines is None or engine.name in case.engines:
                         yield self._item(case, model.name, engine.name, model.marker)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:  # type: ignore[override]  # as pytest.Collector has it
-        """A mistake in a YAML file is one line, without a traceback."""
-        if isinstance(excinfo.value, ConfigError):
-            return FailureText([Line(str(excinfo.value), {"red": True})], str(self.path), 0)
-        return super().repr_failure(excinfo)
+    def _unknown_mark(self, case: Case) -> ConfigError | None:
+        """What strict markers say of the case's marks."""
+        for mark in case.marks:
+            try:
+                getattr(pytest.mark, mark)
+            except (AttributeError, pytest.fail.Exception) as error:
+                return ConfigError(f"{shown(self.path)}:{case.line}: cases.{case.name}.marks: {error}")
+        return None
 
     def _item(self, case: Case, model: str, engine: str, marker: str) -> ParityItem:
         name = f"{case.name}[{model}-{engine}]"
@@ -53,11 +73,19 @@ class ParityFile(pytest.File):
         )
         item.add_marker(pytest.mark.tokenparity(model=model, engine=engine, shape=case.shape))
         for mark in (marker, *case.marks):
-            try:
-                item.add_marker(mark)
-            except pytest.fail.Exception as error:  # an unregistered mark under strict markers
-                raise ConfigError(f"{shown(self.path)}:{case.line}: cases.{case.name}.marks: {error}") from None
+            item.add_marker(mark)
         return item
+
+
+class BrokenCase(_ConfigErrors):
+    """A case that cannot be read: a collection error, beside which the other cases of its file run."""
+
+    def __init__(self, *, error: ConfigError, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.error = error
+
+    def collect(self) -> Iterator[ParityItem]:
+        raise self.error
 
 
 class ParityItem(pytest.Item):

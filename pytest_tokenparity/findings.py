@@ -36,7 +36,7 @@ class Difference:
 
     @property
     def headline(self) -> str:
-        counts = f"{len(self.golden)} tokens recorded, {len(self.rendered)} rendered"
+        counts = f"{_tokens(len(self.golden))} recorded, {len(self.rendered)} rendered"
         return f"{self.place.lead}{self.engine} leaves the golden at token {self.position} ({counts})"
 
 
@@ -51,7 +51,7 @@ class CountDiffers:
 
     @property
     def headline(self) -> str:
-        return f"{self.place.lead}{self.engine} counts {self.counted} tokens, the golden has {self.golden}"
+        return f"{self.place.lead}{self.engine} counts {_tokens(self.counted)}, the golden has {self.golden}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class PrefixBroken:
         again = len(self.later) - self.position
         return (
             f"{self.later_place} leaves {self.earlier_place} at token {self.position} of {len(self.earlier)}: "
-            f"{self.position} tokens reused, {again} computed again"
+            f"{_tokens(self.position)} reused, {again} computed again"
         )
 
 
@@ -202,6 +202,10 @@ Finding = (
     | StopChanged
     | Problem
 )
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token{'' if count == 1 else 's'}"
 
 
 def _requests(count: int) -> str:

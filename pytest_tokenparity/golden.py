@@ -134,7 +134,7 @@ def write(path: Path, golden: Golden, vocabulary: Vocabulary) -> str:
     """Write a golden if its file would change, atomically; ``new``, ``changed`` or ``unchanged``.
 
     A file whose prompts, hashes and stop strings are the same stays as it is, though another version of the reference
-    rendered them now: nothing about it changed. GoldenError when it cannot be written.
+    rendered them now, or refused in other words: nothing about it changed. GoldenError when it cannot be written.
     """
     try:
         old = read(path)
@@ -143,7 +143,13 @@ def write(path: Path, golden: Golden, vocabulary: Vocabulary) -> str:
         old, before = None, b"?"
     if old is not None:
         recorded = replace(golden.recorded, engine=old.recorded.engine, tokenizers=old.recorded.tokenizers)
-        if dump(replace(golden, recorded=recorded), vocabulary).encode() == before:
+        requests = golden.requests
+        if len(requests) == len(old.requests):
+            requests = tuple(
+                replace(now, refused=then.refused) if now.refused is not None and then.refused is not None else now
+                for now, then in zip(requests, old.requests, strict=True)
+            )
+        if dump(replace(golden, recorded=recorded, requests=requests), vocabulary).encode() == before:
             return "unchanged"
     _write_atomically(path, dump(golden, vocabulary).encode())
     return "changed" if before else "new"
@@ -187,11 +193,11 @@ def _golden(body: Any) -> Golden:
         raise _Misfit(
             f"format {body['format']!r}; this version reads format {FORMAT}: update the plugin, or record again"
         )
-    recorded = _get(body, "recorded", dict, "golden")
+    recorded = _get(body, "recorded", dict, "the golden")
     requests: list[GoldenRequest] = []
     texts: list[tuple[list[int], str]] = []
     earlier: list[int] = []
-    for number, entry in enumerate(_get(body, "requests", list, "golden"), 1):
+    for number, entry in enumerate(_get(body, "requests", list, "the golden"), 1):
         request, rows = _request(entry, earlier, f"request {number}")
         requests.append(request)
         texts += rows
@@ -200,11 +206,11 @@ def _golden(body: Any) -> Golden:
     if not isinstance(stop, dict) or not all(_is_id(token) for token in stop.values()):
         raise _Misfit("damaged: `stop` must hold strings with their token IDs")
     return Golden(
-        model=_get(body, "model", str, "golden"),
-        case=_get(body, "case", str, "golden"),
-        file=_get(body, "file", str, "golden"),
+        model=_get(body, "model", str, "the golden"),
+        case=_get(body, "case", str, "the golden"),
+        file=_get(body, "file", str, "the golden"),
         recorded=Provenance(
-            _get(recorded, "engine", str, "recorded"),
+            _get(recorded, "engine", str, "`recorded`"),
             *(
                 _optional(recorded, key)
                 for key in ("tokenizers", "tokenizer_sha256", "template_sha256", "request_sha256")
@@ -244,7 +250,7 @@ def _get(body: dict[str, Any], key: str, wanted: type, what: str) -> Any:
     value = body.get(key)
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise _Misfit(
-            f"damaged: `{key}` of the {what} is {kind(value)}" if key in body else f"damaged: the {what} has no `{key}`"
+            f"damaged: `{key}` of {what} is {kind(value)}" if key in body else f"damaged: {what} has no `{key}`"
         )
     return value
 

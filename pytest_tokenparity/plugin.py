@@ -149,6 +149,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[index] = item
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Let the other tests run beside a case file that cannot be read: it fails the run, it need not stop it."""
+    unreadable = session.config.stash[SESSION].unreadable
+    if unreadable and unreadable == session.testsfailed:
+        session.config.option.continue_on_collection_errors = True
+
+
 def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, Any] | None:
     """`partly checked` is a word of its own: what was not seen is not a pass."""
     if report.passed and report.when == "call" and (OUTCOME_KEY, PARTLY) in report.user_properties:

@@ -25,6 +25,7 @@ from .vocabulary import Vocabulary
 WIDTH = 80  # columns of the table, and of a log that nobody widened
 _AROUND = 3  # tokens shown on each side of the first difference
 _CELL = 18  # columns of one token
+_TAIL = 16  # tokens: a generation prompt is shorter
 _OTHERS = 4  # further findings named in one line each
 _AGAINST_GOLDEN = (Difference, RefusalDiffers, CountDiffers, TextDiffers)
 _LRM = "\u200e"  # keeps a cell of right-to-left text from pulling its neighbours over
@@ -60,7 +61,7 @@ def failure(outcome: Outcome, subject: Subject, vocabulary: Vocabulary | None, v
     if verbosity >= 2:
         for other in others:
             lines += [Line(""), Line(other.headline, {"red": True}), *_details(other, vocabulary, verbosity)]
-    if len(lines) > 1:
+    if lines[-1].text:
         lines.append(Line(""))
     if verbosity < 2:
         shown = others if len(others) <= _OTHERS else others[: _OTHERS - 1]
@@ -93,10 +94,14 @@ def table(
 ) -> list[str]:
     """The tokens around the first difference, one column a token, both sides below each other."""
     span = range(max(0, position - _AROUND), min(max(len(left), len(right)), position + _AROUND + 1))
-    columns = [(str(at), _cell(left, at, vocabulary), _cell(right, at, vocabulary)) for at in span] or [
-        (str(position), "(end)", "(end)")
-    ]
     centre = position - span.start
+    columns = [(str(at), _cell(left, at, vocabulary), _cell(right, at, vocabulary)) for at in span]
+    if _look_alike(*columns[centre][1:]):
+        columns[centre] = (
+            str(position),
+            _cell(left, position, vocabulary, plain=True),
+            _cell(right, position, vocabulary, plain=True),
+        )
     label_width = max(map(len, labels)) + 2
     ids = f"{_id(left, position)} != {_id(right, position)}"
     first, last = _fitting(columns, centre, WIDTH - 2 - label_width, len(ids))
@@ -111,11 +116,12 @@ def table(
     return [f"  {row}".rstrip() for row in [*rows, marks + ids]]
 
 
-def quoted(piece: bytes | str) -> str:
-    """A token as it can be read in a terminal: in quotes, white space and whatever cannot be seen as escapes."""
-    text = piece.decode("utf-8", "surrogateescape") if isinstance(piece, bytes) else piece
-    quote = '"' if "'" in text and '"' not in text else "'"
-    return quote + "".join(_escaped(text, index, quote) for index in range(len(text))) + quote
+def quoted(piece: bytes | str, plain: bool = False) -> str:
+    """A token as it can be read in a terminal: in quotes, white space and whatever cannot be seen as escapes.
+
+    ``plain``: escape all that is not ASCII, which tells apart what looks alike.
+    """
+    return "".join(_units(piece, plain))
 
 
 def display_width(text: str) -> int:
@@ -145,11 +151,14 @@ def _details(finding: Finding, vocabulary: Vocabulary | None, verbosity: int) ->
 
 
 def _text_rows(finding: TextDiffers) -> list[str]:
-    start = max(0, finding.position - 20)
-    return [
-        f"reference  {quoted(finding.reference[start : finding.position + 30])}",
-        f"rendered   {quoted(finding.rendered[start : finding.position + 30])}",
-    ]
+    start = max(0, finding.position - 12)
+    sides = (("reference", finding.reference), ("rendered", finding.rendered))
+    rows = []
+    for label, side in sides:
+        shown = "".join(_escaped(side, at, "'", False) for at in range(start, min(len(side), finding.position + 20)))
+        rows.append(f"{label:<9}  '{shown}'")
+    before = "".join(_escaped(finding.reference, at, "'", False) for at in range(start, finding.position))
+    return [*rows, " " * (12 + display_width(before)) + "^"]
 
 
 def _everything(
@@ -188,16 +197,13 @@ def _golden(outcome: Outcome) -> list[Line]:
     if history.edited:
         edited = history.edited
         line = f":{edited.line}" if edited.line else ""
-        lines.append(
-            _labelled(
-                "edited",
-                f"{_name(outcome)}{line}: the IDs are {quoted(_cut(edited.decoded))}, the text says {quoted(_cut(edited.text))}",
-            )
-        )
+        lines.append(_labelled("edited", f"{_name(outcome)}{line}: the IDs are {quoted(_cut(edited.decoded))}"))
+        lines.append(_labelled("", f"{' ' * len(_name(outcome) + line)}  the text says {quoted(_cut(edited.text))}"))
     elif history.reference_agrees is False:
-        lines.append(_labelled("", "the reference leaves the golden too"))
+        lines.append(_labelled("", "the reference does not give the golden any more either"))
     elif history.reference_agrees:
-        lines.append(_labelled("", "the reference still renders the golden"))
+        refused = isinstance(first, RefusalDiffers) and not first.refused_by_engine
+        lines.append(_labelled("", f"the reference still {'refuses the request' if refused else 'renders the golden'}"))
     return lines
 
 
@@ -218,19 +224,29 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
         ):
             lines.append(_labelled("record", f"{record}  (if the new prompt is right)"))
         else:
-            pin = f"expect: {{{subject.engine}: {{differs: [unknown], reason: ...}}}}"
-            lines.append(_labelled("fix", f"make {subject.engine} render what the reference renders, or pin it: {pin}"))
+            same = f"make {subject.engine} render what the reference renders"
+            if isinstance(first, RefusalDiffers):
+                same = "send a request that both render"
+            lines.append(_labelled("fix", f"{same}; or pin it in the case:"))
+            lines.append(_labelled("", f"expect: {{{subject.engine}: {{differs: [unknown], reason: ...}}}}"))
     elif isinstance(first, PrefixBroken):
-        rest = len(first.earlier) - first.position
-        allow = (
-            f"prefix: {{tail: {rest}}}"
-            if rest <= 16
-            else f"prefix: {{breaks: [{{at: {first.position}, reason: ...}}]}}"
+        broken = [found for found in outcome.findings if isinstance(found, PrefixBroken)]
+        lines.append(
+            _labelled("fix", "render the earlier turns as they were rendered before; if it is known, in the case:")
         )
-        lines.append(_labelled("fix", f"send the earlier turns as they were sent before; if it is known: {allow}"))
+        lines.append(_labelled("", _known_break(broken)))
     if isinstance(first, (Difference, PrefixBroken)) and verbosity < 2:
         lines.append(_labelled("more", command(subject, "-vv")))
     return lines
+
+
+def _known_break(broken: Sequence[PrefixBroken]) -> str:
+    """What a case says about breaks that are known: a tail where all stand near the end, else each of them."""
+    tail = max(len(found.earlier) - found.position for found in broken)
+    if tail <= _TAIL:
+        return f"prefix: {{tail: {tail}}}"
+    positions = dict.fromkeys(found.position for found in broken)
+    return f"prefix: {{breaks: [{', '.join(f'{{at: {at}, reason: ...}}' for at in positions)}]}}"
 
 
 def _labelled(label: str, text: str) -> Line:
@@ -253,28 +269,42 @@ def _id(ids: Sequence[int], position: int) -> str:
     return str(ids[position]) if position < len(ids) else "end"
 
 
-def _cell(ids: Sequence[int], at: int, vocabulary: Vocabulary | None) -> str:
+def _cell(ids: Sequence[int], at: int, vocabulary: Vocabulary | None, plain: bool = False) -> str:
     if at >= len(ids):
         return "(end)" if at == len(ids) else ""
     if vocabulary is None:
         return str(ids[at])
     piece = vocabulary.piece(ids[at])
-    return f"<no token {ids[at]}>" if piece is None else _shortened(quoted(piece))
+    if piece is None:
+        return f"<no token {ids[at]}>"
+    units = _units(piece, plain)
+    cell = _shortened(units)
+    return f"{cell}({len(piece)})" if plain and "…" in cell else cell  # long ones may differ in length alone
 
 
-def _shortened(cell: str) -> str:
-    if display_width(cell) <= _CELL:
-        return cell
-    head, tail = cell, cell[-5:]
-    while display_width(head) > _CELL - 1 - display_width(tail):
-        head = head[:-1]
-    return f"{head}…{tail}"
+def _look_alike(left: str, right: str) -> bool:
+    return unicodedata.normalize("NFKC", left) == unicodedata.normalize("NFKC", right)
+
+
+def _shortened(units: Sequence[str]) -> str:
+    """A cell of at most ``_CELL`` columns: the head and the tail of a long token, no escape cut in two."""
+    if display_width("".join(units)) <= _CELL:
+        return "".join(units)
+    tail: list[str] = []
+    while len(tail) < len(units) and display_width("".join(tail)) < 5:
+        tail.insert(0, units[len(units) - len(tail) - 1])
+    room = _CELL - 1 - display_width("".join(tail))
+    head = ""
+    for unit in units:
+        if display_width(head + unit) > room:
+            break
+        head += unit
+    return f"{head}…{''.join(tail)}"
 
 
 def _fitting(columns: Sequence[tuple[str, ...]], centre: int, room: int, ids_width: int) -> tuple[int, int]:
     """The first and last column that fit, the differing one always among them, what comes before it given up first."""
     widths = [max(display_width(cell) for cell in column) + 3 for column in columns]
-    widths[centre] = max(widths[centre], 0)
     first, last = 0, len(columns) - 1
     while first < centre or last > centre:
         before = sum(widths[first:centre])
@@ -293,7 +323,14 @@ def _right_to_left(text: str) -> bool:
     return any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
 
 
-def _escaped(text: str, index: int, quote: str) -> str:
+def _units(piece: bytes | str, plain: bool) -> list[str]:
+    """A token's quotes, characters and escapes, each one not to be cut."""
+    text = piece.decode("utf-8", "surrogateescape") if isinstance(piece, bytes) else piece
+    quote = '"' if "'" in text and '"' not in text else "'"
+    return [quote, *(_escaped(text, index, quote, plain) for index in range(len(text))), quote]
+
+
+def _escaped(text: str, index: int, quote: str, plain: bool) -> str:
     character = text[index]
     if character in "\\" + quote:
         return "\\" + character
@@ -306,6 +343,6 @@ def _escaped(text: str, index: int, quote: str) -> str:
     category = unicodedata.category(character)
     hidden = category in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") or (category == "Zs" and character != " ")
     joins = category in ("Mn", "Me", "Mc") and (index == 0 or 0xFE00 <= code <= 0xFE0F)
-    if not (hidden or joins):
+    if not (hidden or joins or (plain and code > 0x7F)):
         return character
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

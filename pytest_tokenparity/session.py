@@ -54,6 +54,8 @@ class ParitySession:
         self.config: Config | None = None
         self.config_error: ConfigError | None = None
         self.tally = Tally()
+        self.unreadable = 0
+        """How many case files, or cases, could not be read: collection errors that stop no other test."""
         self.orphans: list[Path] = []
         self.pruned: list[Path] = []
         option = config.option

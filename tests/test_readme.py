@@ -63,8 +63,6 @@ def test_the_first_command_runs_the_suite_with_the_plugin_and_its_own_requiremen
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("gguf", "xllamacpp"):  # a package of the tests that is asked for would raise
         copy.write(f"{name}.py", f"raise AssertionError('{name} is not needed here')\n")
-    result = copy.pytest(
-        *(argument.strip("'") for argument in arguments), QWEN_URL="http://127.0.0.1:9"
-    )
+    result = copy.pytest(*(argument.strip("'") for argument in arguments), QWEN_URL="http://127.0.0.1:9")
     assert result.code == 0, result.output
     assert "skipped" not in result.output

@@ -7,10 +7,13 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..errors import EngineError, RequestRefused, TokenParityError
 from ..request import Conversation, Request, Tools
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,12 @@ class Engine:
 
     def close(self) -> None:
         """Let go of connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class RendererEngine(Engine):

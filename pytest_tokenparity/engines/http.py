@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +58,14 @@ class JsonServer:
         try:
             url = httpx.URL(base_url)
         except httpx.InvalidURL as error:
-            raise EngineError(f"{name}: {base_url!r} is no URL: {error}") from None
+            raise EngineError(f"{name}: {without_secrets(base_url)!r} is no URL: {error}") from None
         if url.scheme not in ("http", "https") or not url.host:
-            raise EngineError(f"{name}: {base_url!r} is no URL of a server; it looks like http://localhost:8080")
-        self.shown = str(url.copy_with(username=None, password=None)).rstrip("/")
+            raise EngineError(
+                f"{name}: {without_secrets(base_url)!r} is no URL of a server; it looks like http://localhost:8080"
+            )
+        self.shown = without_secrets(base_url).rstrip("/")
         self.client = httpx.Client(base_url=url, transport=transport, timeout=timeout)
+        weakref.finalize(self, self.client.close)  # an engine that nobody closed leaves no open socket behind
 
     def get(self, path: str) -> Reply:
         return self._ask("GET", path, None)
@@ -108,7 +113,7 @@ class JsonServer:
             ) from None
         try:
             return Reply(status, json.loads(content))
-        except ValueError:
+        except (ValueError, RecursionError):
             glimpse = one_line(content[:200].decode("utf-8", "replace"), 80)
             what = "an HTML page" if content.lstrip()[:1] == b"<" else f"{kind or 'no content type'}, not JSON"
             raise EngineError(
@@ -118,8 +123,10 @@ class JsonServer:
 
     def _exchange(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, bytes, str]:
         for attempt in (1, 2):
+            answered = False
             try:
                 with self.client.stream(method, path, json=body) as response:
+                    answered = True
                     content = bytearray()
                     for chunk in response.iter_bytes():
                         content += chunk
@@ -129,11 +136,11 @@ class JsonServer:
                                 f"{MAX_REPLY // 1024**2} MiB, larger than any prompt"
                             )
                     return response.status_code, bytes(content), response.headers.get("content-type", "")
-            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
-                # A server closes an idle connection (llama-server: after 5 s); the request was not looked at. Once more.
-                if attempt == 2 or "incomplete" in str(error):
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                # A server closes an idle connection (llama-server: after 5 s). If no answer had begun, ask once more.
+                if answered or attempt == 2:
                     raise
-        raise AssertionError("unreachable: the second attempt returns or raises")
+        raise AssertionError("the second attempt returns or raises")
 
     def _unreachable(self, error: httpx.ConnectError) -> str:
         reason = one_line(str(error))
@@ -144,3 +151,8 @@ class JsonServer:
             return f"{self.name} cannot be reached: the host of {self.shown} is not known ({reason})"
         waited = f" (waited {self.wait.refused:g} s)" if self.wait.refused else ""
         return f"{self.name} cannot be reached: nothing answers at {self.shown}{waited}: {reason}"
+
+
+def without_secrets(url: str) -> str:
+    """An address without what stands before its ``@`` and after its ``?``."""
+    return re.sub(r"^((?:[a-z][a-z0-9+.-]*:)?(?://)?)[^/?#]*@", r"\1", url.partition("?")[0], flags=re.IGNORECASE)

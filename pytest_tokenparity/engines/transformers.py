@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ..errors import EngineError, RequestRefused
@@ -31,7 +32,6 @@ class TransformersTokens(Engine):
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
         self.template = template
         self.clock = clock
-        self._compiled: set[str] = set()
 
     def render(self, request: Request) -> Rendering:
         try:
@@ -59,59 +59,38 @@ class TransformersTokens(Engine):
         return f"transformers {version('transformers')}"
 
     def _apply(self, request: Request, **how: Any) -> Any:
+        from jinja2 import TemplateSyntaxError
+
         template = self.template_for(request)
-        self._check_syntax(template)
-        variables = dict(request.template_kwargs)
-        if self.clock is not None and "strftime_now" in template:
-            # A variable of that name hides the environment's own function, which reads the real clock.
-            variables.setdefault("strftime_now", self.clock.strftime)
         try:
-            return self.tokenizer.apply_chat_template(
-                request.messages,
-                tools=request.tools,
-                chat_template=template,
-                add_generation_prompt=request.add_generation_prompt,
-                continue_final_message=request.continue_final_message,
-                **variables,
-                **how,
-            )
-        except ImportError as error:
+            with _clock_at(self.clock if "strftime_now" in template else None):
+                return self.tokenizer.apply_chat_template(
+                    request.messages,
+                    tools=request.tools,
+                    chat_template=template,
+                    add_generation_prompt=request.add_generation_prompt,
+                    continue_final_message=request.continue_final_message,
+                    **request.template_kwargs,
+                    **how,
+                )
+        except (EngineError, ImportError) as error:  # ImportError: jinja2 is too old for this Transformers
             raise EngineError(f"{self.name}: {one_line(str(error))}") from None
-        except Exception as error:
-            raise RequestRefused(one_line(str(error) or type(error).__name__)) from None
-
-    def _check_syntax(self, template: str) -> None:
-        if template in self._compiled:
-            return
-        from jinja2 import Environment, TemplateSyntaxError, nodes
-        from jinja2.ext import Extension, loopcontrols
-        from jinja2.parser import Parser
-
-        class Generation(Extension):
-            """Transformers' own ``{% generation %}`` block, to be read, not rendered."""
-
-            tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
-
-            def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
-                next(parser.stream)
-                return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-        environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, Generation])
-        try:
-            environment.parse(template)
         except TemplateSyntaxError as error:
             raise EngineError(
                 f"{self.name}: the chat template has a syntax error on line {error.lineno}: {error.message}"
             ) from None
-        self._compiled.add(template)
+        except SyntaxError as error:  # of the Python that jinja2 made of the template: its line says nothing
+            raise EngineError(f"{self.name}: the chat template has a syntax error: {error.msg}") from None
+        except Exception as error:
+            raise RequestRefused(one_line(str(error) or type(error).__name__)) from None
 
 
 def load_tokenizer(source: str | Path, revision: str | None = None) -> Any:
     """A tokenizer from a folder or the Hub. EngineError says which of the two was looked for and what went wrong."""
     folder = Path(source)
     local = folder.is_dir()
-    if local and not any(folder.iterdir()):
-        raise EngineError(f"the tokenizer folder {folder} is empty; it needs tokenizer.json and tokenizer_config.json")
+    if local and not any(_is_of_tokenizer(file.name) for file in folder.iterdir()):
+        raise EngineError(f"the folder {folder} holds no tokenizer: it needs tokenizer.json and tokenizer_config.json")
     if not local and looks_like_path(str(source)):
         raise EngineError(f"the tokenizer folder {source} is not there")
     with _quiet_import():
@@ -119,9 +98,17 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> Any:
     try:
         return AutoTokenizer.from_pretrained(str(source), revision=revision if not local else None)
     except Exception as error:  # what a missing file, a gated model or no network raises differs by version
-        where = f"the folder {source}" if local else f"the Hub's {source}" + (f" at {revision}" if revision else "")
-        hint = "" if local else "; a folder is given as a path relative to the configuration, such as ./tokenizers/x"
-        raise EngineError(f"no tokenizer from {where}: {one_line(str(error))}{hint}") from None
+        reason = one_line(str(error).partition(". ")[0].partition("\n")[0], 160).rstrip(".")
+        if local:
+            raise EngineError(f"no tokenizer from the folder {source}: {reason}") from None
+        where = f"the Hub's {source}" + (f" at {revision}" if revision else "")
+        raise EngineError(
+            f"no tokenizer from {where}: {reason}; a folder is given as a path relative to the configuration, such as ./{source}"
+        ) from None
+
+
+def _is_of_tokenizer(name: str) -> bool:
+    return name.startswith(("tokenizer", "vocab", "tekken")) or name.endswith(".model")
 
 
 def looks_like_path(source: str) -> bool:
@@ -156,6 +143,28 @@ def _tokenizer_file(tokenizer: Any) -> Path | None:
     except Exception:  # not in the cache: the loaded tokenizer itself is hashed instead
         return None
     return Path(found) if found else None
+
+
+@contextmanager
+def _clock_at(clock: datetime | None) -> Iterator[None]:
+    """Let the templates' ``strftime_now`` see ``clock``. EngineError if Transformers reads the clock in another way.
+
+    5.24 hands no function to a template as a variable any more, so the name it reads the time by is replaced while one
+    template renders.
+    """
+    if clock is None:
+        yield
+        return
+    from transformers.utils import chat_template_utils as module
+
+    real = getattr(module, "datetime", None)
+    if real is None:
+        raise EngineError("this version of Transformers reads the clock in a way that `clock` cannot set")
+    module.datetime = SimpleNamespace(now=lambda *_: clock)
+    try:
+        yield
+    finally:
+        module.datetime = real
 
 
 @contextmanager

@@ -249,6 +249,16 @@ def test_another_version_of_the_reference_that_renders_the_same_changes_nothing(
     assert before == path.read_bytes()
 
 
+def test_a_refusal_in_other_words_changes_nothing(folder: Path) -> None:
+    path = folder / "plain.json"
+    goldens.write(path, golden("a", GoldenRequest(2, refused="not today")), letters())
+    before = path.read_bytes()
+    assert goldens.write(path, golden("a", GoldenRequest(2, refused="not on this day")), letters()) == "unchanged"
+    assert before == path.read_bytes()
+    assert goldens.write(path, golden("b", GoldenRequest(2, refused="not on this day")), letters()) == "changed"
+    assert goldens.write(path, golden("b", [98]), letters()) == "changed"
+
+
 @pytest.mark.parametrize("change", ["tokenizer_sha256", "template_sha256", "request_sha256"])
 def test_another_hash_is_a_change(folder: Path, change: str) -> None:
     path = folder / "plain.json"
@@ -364,7 +374,7 @@ MERGE = LINE_20.replace("      [[", "<<<<<<< HEAD\n      [[", 1)
         ("[]", "no golden: it has no `format`"),
         ("null", "no golden: it has no `format`"),
         ('{"format": 1}', "damaged: the golden has no `recorded`"),
-        (edited('"engine": "transformers 5.22.1"', '"engine": 5'), "damaged: `engine` of the recorded is the number 5"),
+        (edited('"engine": "transformers 5.22.1"', '"engine": 5'), "damaged: `engine` of `recorded` is the number 5"),
         (edited('"tokenizers": "0.23.3"', '"tokenizers": []'), "damaged: `recorded.tokenizers` is an empty list"),
         (edited('  "case": "session",\n', ""), "damaged: the golden has no `case`"),
         (edited('"model": "qwen3-0.6b"', '"model": null'), "damaged: `model` of the golden is nothing (null)"),
@@ -375,8 +385,8 @@ MERGE = LINE_20.replace("      [[", "<<<<<<< HEAD\n      [[", 1)
         (edited('"keep": 25', '"keep": 24'), "damaged: request 2 says 42 tokens and holds 41"),
         (edited('"keep": 25', '"keep": -1'), "damaged: request 2 keeps -1 tokens of a request that has 25"),
         (edited('"keep": 0', '"keep": 1'), "damaged: request 1 keeps 1 tokens of a request that has 0"),
-        (edited('"keep": 0', '"keep": false'), "damaged: `keep` of the request 1 is false"),
-        (edited('"tokens": 25, ', ""), "damaged: the request 1 has no `tokens`"),
+        (edited('"keep": 0', '"keep": false'), "damaged: `keep` of request 1 is false"),
+        (edited('"tokens": 25, ', ""), "damaged: request 1 has no `tokens`"),
         (
             edited('"messages": 2', '"messages": "two"'),
             "damaged: request 1 has the string 'two' as its number of messages",
@@ -389,7 +399,7 @@ MERGE = LINE_20.replace("      [[", "<<<<<<< HEAD\n      [[", 1)
         ('{"format": 1, "recorded": {}, "requests": [7]}', "damaged: request 1 is the number 7"),
         (
             '{"format": 1, "recorded": {}, "requests": [{"messages": 1, "refused": null}]}',
-            "damaged: `refused` of the request 1 is nothing (null)",
+            "damaged: `refused` of request 1 is nothing (null)",
         ),
     ],
 )

@@ -215,8 +215,8 @@ def test_a_korean_syllable_in_parts_is_two_columns_wide() -> None:
         ("a" * 100, "'aaaaaaaaaaa…aaaa'"),
         ("abcdefghijklmnopqrstuvwxyz", "'abcdefghijk…wxyz'"),
         ("abcdefghijklmnop", "'abcdefghijklmnop'"),
-        ("界" * 100, "'界界界…界界界界'"),
-        ("👩" * 30, "'👩👩👩…👩👩👩👩'"),
+        ("界" * 100, "'界界界界界…界界'"),
+        ("👩" * 30, "'👩👩👩👩👩…👩👩'"),
         ("e\u0301" * 16, f"'{'e' + chr(0x301)}" + ("e\u0301" * 15) + "'"),
     ],
     ids=["letters", "an alphabet", "as long as fits", "CJK", "emoji", "marks take no room"],
@@ -225,6 +225,16 @@ def test_a_very_long_token_is_cut_in_its_middle(piece: str, cell: str) -> None:
     row = table(("golden", "rendered"), [0], [1], 0, of(piece, "x"))[1]
     assert f"  golden    {cell}" == row
     assert columns(cell) <= 18
+
+
+def test_two_tokens_that_look_alike_are_told_apart_where_they_differ() -> None:
+    vocabulary = of("caf", "\u00e9", "e\u0301", "\u00e9")
+    assert table(("golden", "rendered"), [3, 0, 1], [3, 0, 2], 2, vocabulary) == [
+        "            0     1       2",
+        "  golden    'é'   'caf'   '\\xe9'",
+        "  rendered  'é'   'caf'   'e\\u0301'",
+        "                          1 != 2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +295,7 @@ BREAK = PrefixBroken(Place(1, 3, 2), SECOND, [1, 2, 3, 4], [1, 2, 9, 9, 9], 2)
         ),
         (
             Difference("llama-server", SECOND, [1], [2], 0),
-            "request 2 (4 messages): llama-server leaves the golden at token 0 (1 tokens recorded, 1 rendered)",
+            "request 2 (4 messages): llama-server leaves the golden at token 0 (1 token recorded, 1 rendered)",
         ),
         (CountDiffers("counter", ONE, 25, 26), "counter counts 26 tokens, the golden has 25"),
         (
@@ -401,7 +411,7 @@ def test_the_headline_of_a_difference_tells_what_changed_since(history: History,
             RECORDED,
             [
                 "  golden  recorded by transformers 5.22.1, tokenizers 0.23.3; tokenizer, template and request are unchanged since",
-                "          the reference leaves the golden too",
+                "          the reference does not give the golden any more either",
             ],
         ),
         (
@@ -427,7 +437,8 @@ def test_the_headline_of_a_difference_tells_what_changed_since(history: History,
             RECORDED,
             [
                 "  golden  recorded by transformers 5.22.1, tokenizers 0.23.3; tokenizer, template and request are unchanged since",
-                f"  edited  plain.json:20: the IDs are 'a\\n', the text says '{'z' * 39}…'",
+                "  edited  plain.json:20: the IDs are 'a\\n'",
+                f"                         the text says '{'z' * 39}…'",
             ],
         ),
         (None, RECORDED, []),
@@ -440,7 +451,8 @@ def test_the_golden_lines_say_what_became_of_it(history: History | None, golden:
 
 
 RECORD = "pytest --update-golden 'chat.tokenparity.yaml::plain[m-llama-server]'"
-PIN = "pin it: expect: {llama-server: {differs: [unknown], reason: ...}}"
+PIN = "          expect: {llama-server: {differs: [unknown], reason: ...}}"
+BROKEN = "  fix     render the earlier turns as they were rendered before; if it is known, in the case:"
 FAR = PrefixBroken(Place(1, 2, 2), Place(2, 2, 4), [1] * 20, [2] * 20, 0)
 
 
@@ -450,14 +462,15 @@ FAR = PrefixBroken(Place(1, 2, 2), Place(2, 2, 4), [1] * 20, [2] * 20, 0)
         (GoldenMissing("x.json"), None, {}, [f"  record  {RECORD}"]),
         (RequestsChanged(1, 2), None, {}, [f"  record  {RECORD}"]),
         (StopChanged("x", 1, 2), None, {}, [f"  record  {RECORD}"]),
-        (REFUSAL, History(), {}, [f"  fix     make llama-server render what the reference renders, or {PIN}"]),
+        (REFUSAL, History(), {}, ["  fix     send a request that both render; or pin it in the case:", PIN]),
         (REFUSAL, History(), {"is_reference": True}, [f"  record  {RECORD}  (if the new prompt is right)"]),
         (
             DIFFERENCE,
             History(reference_agrees=True),
             {},
             [
-                f"  fix     make llama-server render what the reference renders, or {PIN}",
+                "  fix     make llama-server render what the reference renders; or pin it in the case:",
+                PIN,
                 "  more    pytest -vv 'chat.tokenparity.yaml::plain[m-llama-server]'",
             ],
         ),
@@ -502,7 +515,8 @@ FAR = PrefixBroken(Place(1, 2, 2), Place(2, 2, 4), [1] * 20, [2] * 20, 0)
             None,
             {},
             [
-                "  fix     send the earlier turns as they were sent before; if it is known: prefix: {tail: 2}",
+                BROKEN,
+                "          prefix: {tail: 2}",
                 "  more    pytest -vv 'chat.tokenparity.yaml::plain[m-llama-server]'",
             ],
         ),
@@ -511,10 +525,8 @@ FAR = PrefixBroken(Place(1, 2, 2), Place(2, 2, 4), [1] * 20, [2] * 20, 0)
             None,
             {},
             [
-                (
-                    "  fix     send the earlier turns as they were sent before; if it is known: "
-                    "prefix: {breaks: [{at: 0, reason: ...}]}"
-                ),
+                BROKEN,
+                "          prefix: {breaks: [{at: 0, reason: ...}]}",
                 "  more    pytest -vv 'chat.tokenparity.yaml::plain[m-llama-server]'",
             ],
         ),
@@ -528,6 +540,13 @@ def test_the_last_lines_say_what_to_do(
     shown = text(finding, history=history, subject=dataclasses.replace(SUBJECT, **changes))
     assert lines == labelled(shown, "record", "fix", "more")
     assert shown[-1] == "  at      chat.tokenparity.yaml:13: plain[m-llama-server]"
+
+
+def test_the_tail_to_allow_is_that_of_the_longest_break() -> None:
+    longer = PrefixBroken(SECOND, Place(3, 3, 6), [1] * 30, [1] * 25 + [2] * 9, 25)
+    assert labelled(text(BREAK, longer), "fix") == [BROKEN, "          prefix: {tail: 5}"]
+    both = "          prefix: {breaks: [{at: 2, reason: ...}, {at: 0, reason: ...}]}"
+    assert [BROKEN, both] == labelled(text(BREAK, FAR, BREAK), "fix")
 
 
 def test_a_command_is_ready_to_paste() -> None:
@@ -592,10 +611,8 @@ def test_vv_shows_both_prompts_line_by_line_with_their_ids() -> None:
         "      'three'  [3]",
         "",
         "  golden  recorded by transformers 5.22.1, tokenizers 0.23.3; tokenizer, template and request are unchanged since",
-        (
-            "  fix     make llama-server render what the reference renders, or "
-            "pin it: expect: {llama-server: {differs: [unknown], reason: ...}}"
-        ),
+        "  fix     make llama-server render what the reference renders; or pin it in the case:",
+        "          expect: {llama-server: {differs: [unknown], reason: ...}}",
         "  at      chat.tokenparity.yaml:13: plain[m-llama-server]",
     ]
 
@@ -611,11 +628,13 @@ def test_vv_shows_every_line_of_a_long_prompt() -> None:
 
 def test_a_text_that_differs_is_shown_around_the_place() -> None:
     found = TextDiffers("ollama", ONE, "You are terse.\nWhat is 2 + 2?", "You are terse. What is 2 + 2?", 14)
-    assert text(found)[:4] == [
+    assert text(found)[:6] == [
         "ollama leaves the reference's text at character 14",
         "",
-        "  reference  'You are terse.\\nWhat is 2 + 2?'",
-        "  rendered   'You are terse. What is 2 + 2?'",
+        "  reference  'u are terse.\\nWhat is 2 + 2?'",
+        "  rendered   'u are terse. What is 2 + 2?'",
+        "                          ^",
+        "",
     ]
 
 
