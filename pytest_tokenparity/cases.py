@@ -105,6 +105,10 @@ def read_case_file(path: Path, config: Config) -> CaseFile:
     document = load(path)
     if document.value is None:
         raise ConfigError(f"{shown(path)}:1: the file is empty; it needs `cases:`")
+    for suffix in SUFFIXES:
+        twin = path.with_name(_without_suffix(path.name) + suffix)
+        if path.name.endswith(SUFFIXES) and twin != path and twin.is_file():
+            raise ConfigError(f"{shown(path)}:1: {twin.name} beside it would have the same goldens; rename one of them")
     return _Reader(document, config).read()
 
 

@@ -24,7 +24,8 @@ class _ConfigErrors(pytest.Collector):
     """A collector whose mistakes are one line, without a traceback."""
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:  # type: ignore[override]  # as Collector's
-        if not isinstance(excinfo.value, ConfigError):
+        # A warning is here where the project turns warnings into errors.
+        if not isinstance(excinfo.value, (ConfigError, TokenParityWarning)):
             return super().repr_failure(excinfo)
         self.config.stash[SESSION].unreadable += 1
         return FailureText([Line(str(excinfo.value), {"red": True})], str(self.path), 0)
@@ -61,7 +62,7 @@ class ParityFile(_ConfigErrors, pytest.File):
         for mark in case.marks:
             try:
                 getattr(pytest.mark, mark)
-            except (AttributeError, pytest.fail.Exception) as error:
+            except (AttributeError, pytest.fail.Exception, pytest.PytestUnknownMarkWarning) as error:
                 return ConfigError(f"{shown(self.path)}:{case.line}: cases.{case.name}.marks: {error}")
         return None
 

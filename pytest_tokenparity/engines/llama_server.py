@@ -23,9 +23,11 @@ class LlamaServer:
     def __init__(self, server: JsonServer, model: str | None) -> None:
         self.server = server
         self.model = model
+        self._model_is_served = model is None
 
     def apply_template(self, request: Request) -> tuple[str | None, str | None]:
         """The prompt's text, or the message with which the server refuses the request: (text, refusal)."""
+        self._check_model()
         reply = self.server.post("/apply-template", self._body(request))
         if reply.ok:
             prompt = reply.body.get("prompt") if isinstance(reply.body, dict) else None
@@ -39,6 +41,7 @@ class LlamaServer:
         raise self._unusable("/apply-template", reply, "expected a prompt")
 
     def tokenize(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        self._check_model()
         body = {"content": text, "add_special": add_special, "parse_special": parse_special}
         reply = self.server.post("/tokenize", self._named(body))
         tokens = reply.body.get("tokens") if reply.ok and isinstance(reply.body, dict) else None
@@ -56,6 +59,29 @@ class LlamaServer:
         props = self._props()
         model = props.get("model_alias") or props.get("model_path") or "an unnamed model"
         return one_line(f"{self.version()} at {self.server.shown}, serving {model}", 160)
+
+    def _check_model(self) -> None:
+        """EngineError, once for a server, if it serves other models than the one that the configuration names.
+
+        llama-server answers whatever ``model`` a request names (but for a router), so nothing else would tell.
+        """
+        if self._model_is_served:
+            return
+        reply = self.server.get("/v1/models")
+        entries = reply.body.get("data") if reply.ok and isinstance(reply.body, dict) else None
+        if not isinstance(entries, list):
+            raise self._unusable("/v1/models", reply, 'expected {"data": [...]}')
+        served: list[str] = []
+        for entry in entries:
+            if isinstance(entry, dict):
+                aliases = entry.get("aliases")
+                served += [str(name) for name in [entry.get("id"), *(aliases if isinstance(aliases, list) else [])]]
+        if self.model not in served:
+            names = ", ".join(dict.fromkeys(served)) or "no model"
+            raise EngineError(
+                f"{self.server.name} at {self.server.shown} serves {names}, not {self.model!r} (`model:`)"
+            )
+        self._model_is_served = True
 
     def _props(self) -> dict[str, Any]:
         reply = self.server.get("/props")

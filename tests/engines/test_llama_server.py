@@ -121,9 +121,19 @@ def test_ids_takes_the_flags_and_switches_as_keywords(engine: LlamaCppTokens, re
 
 
 def test_a_models_name_is_posted_to_both_routes(qwen_url: str, recorder: Recorder) -> None:
-    with closing(LlamaCppTokens(qwen_url, transport=recorder, model="qwen")) as engine:
+    name = httpx.get(f"{qwen_url}/v1/models").json()["data"][0]["id"]
+    with closing(LlamaCppTokens(qwen_url, transport=recorder, model=name)) as engine:
         engine.ids(HI)
-    assert [body["model"] for _, body in recorder.sent] == ["qwen", "qwen"]
+        engine.ids(HI)
+    assert [body["model"] for path, body in recorder.sent if path.startswith("POST")] == [name] * 4
+    assert [path for path, _ in recorder.sent].count("GET /v1/models") == 1
+
+
+def test_another_model_than_the_one_named_is_an_error_that_names_both(qwen_url: str) -> None:
+    name = httpx.get(f"{qwen_url}/v1/models").json()["data"][0]["id"]
+    with closing(LlamaCppTokens(qwen_url, model="gemma-3")) as engine, pytest.raises(EngineError) as caught:
+        engine.ids(HI)
+    assert str(caught.value) == f"llama-server at {qwen_url} serves {name}, not 'gemma-3' (`model:`)"
 
 
 def test_a_request_is_not_changed_by_rendering_it(engine: LlamaCppTokens) -> None:
