@@ -59,6 +59,7 @@ class History:
     """
 
     changed: tuple[str, ...] = ()
+    other_tokenizer: bool = False
     unknown: str | None = None
     edited: Edited | None = None
     reference_agrees: bool | None = None
@@ -150,7 +151,7 @@ class Checker:
         path = goldens.golden_path(self.config.golden_dir, model_name, folder, name)
 
         def provenance() -> Provenance:
-            return Provenance(recorder, version("tokenizers"), self._tokenizer_sha256(model))
+            return Provenance(recorder, version("tokenizers"), model.tokenizer_sha256)
 
         try:
             if self._may_record(path):
@@ -224,15 +225,10 @@ class Checker:
         return Provenance(
             reference.version(),
             version("tokenizers"),
-            self._tokenizer_sha256(model),
+            model.tokenizer_sha256,
             template_hash,
             sha256_of_requests(requests),
         )
-
-    def _tokenizer_sha256(self, model: Model) -> str:
-        from .engines.transformers import tokenizer_sha256
-
-        return tokenizer_sha256(model.tokenizer())
 
     # Comparing
 
@@ -287,7 +283,7 @@ class Checker:
             changed.append(f"the template changed ({_moved(recorded.template_sha256, current.template_sha256)})")
         if recorded.tokenizer_sha256 != current.tokenizer_sha256:
             changed.append(f"the tokenizer changed ({_moved(recorded.tokenizer_sha256, current.tokenizer_sha256)})")
-            return History(tuple(changed))
+            return History(tuple(changed), other_tokenizer=True)
         return History(tuple(changed), edited=_edited(golden, path, model))
 
     def _reference_agrees(self, case: Case, model: Model, golden: Golden) -> bool | None:

@@ -12,7 +12,7 @@ from .cases import Case, read_case_file
 from .check import Outcome
 from .errors import ConfigError, EngineError, TokenParityWarning
 from .failure import CheckFailed, FailureText
-from .report import Line, Subject, failure
+from .report import Line, Subject, failure, shows_tokens
 from .session import EQUAL, FAILED, KNOWN, OUTCOME_KEY, PARTLY, REASON_KEY, SESSION, UNREACHABLE, ParitySession
 from .yaml12 import shown
 
@@ -153,7 +153,7 @@ def failure_text(session: ParitySession, outcome: Outcome, item: ParityItem) -> 
 
 def vocabulary_of(session: ParitySession, model: str, outcome: Outcome) -> Vocabulary | None:
     """The vocabulary to show tokens with, or None: then the IDs alone are shown."""
-    if outcome.golden is None:
+    if not shows_tokens(outcome):
         return None
     try:
         return session.checker.model(model).vocabulary

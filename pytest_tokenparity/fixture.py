@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from .cases import case_file_name
+from .check import Outcome
 from .collection import properties, vocabulary_of
 from .config import check_name
-from .engines.base import Engine, token_ids
+from .engines.base import ids_of, token_ids
 from .errors import ConfigError, EngineError, EngineUnreachable
-from .report import Subject, failure
-from .request import Conversation, Tools
-from .session import OUTCOME_KEY, REASON_KEY, UNREACHABLE, ParitySession
+from .findings import Problem
+from .models import Model
+from .report import Line, Subject, failure
+from .request import Conversation, Request, Tools
+from .session import ParitySession
 from .yaml12 import shown
 
 
@@ -41,61 +44,60 @@ class TokenParity:
             file = case_file_name(self._node.path, config)
             checked = token_ids(ids, "the test")
         except (ConfigError, EngineError) as error:
-            self._fail(str(error))
-        test = self._node.name
-        recorder = f"{file}::{test}"
+            raise self._ended(Outcome((Problem(str(error)),))) from None
+        recorder = f"{file}::{self._node.name}"
         outcome = self._session.checker.check_ids(name, checked, model, file, file.removesuffix(".py"), recorder)
-        self._node.user_properties += [("model", model), *properties(outcome)]
-        if outcome.findings:
-            line = (self._node.reportinfo()[1] or 0) + 1
-            subject = Subject(
-                engine="the test",
-                at=f"{shown(self._node.path)}:{line}: {test}, golden {name!r}",
-                select=self._session.select(self._node.path, self._node.nodeid.partition("::")[2]),
-                update_flag=self._session.update_flag,
-                is_case=False,
-            )
-            vocabulary = vocabulary_of(self._session, model, outcome)
-            lines = failure(outcome, subject, vocabulary, self._node.config.get_verbosity())
-            self._fail("\n".join(line.text for line in lines))
+        if not outcome.findings:
+            self._node.user_properties += [("model", model), *properties(outcome)]
+            return
+        line = (self._node.reportinfo()[1] or 0) + 1
+        subject = Subject(
+            engine="the test",
+            at=f"{shown(self._node.path)}:{line}: {self._node.name}, golden {name!r}",
+            select=self._session.select(self._node.path, self._node.nodeid.partition("::")[2]),
+            update_flag=self._session.update_flag,
+            is_case=False,
+        )
+        vocabulary = vocabulary_of(self._session, model, outcome)
+        text = failure(outcome, subject, vocabulary, self._node.config.get_verbosity())
+        raise self._ended(outcome, model, text)
 
     def engine(self, model: str, name: str) -> FixtureEngine:
         """The configured engine ``name`` of ``model``: a TokenRenderer."""
         __tracebackhide__ = True
         try:
             self._session.usable()
-            engine = self._session.checker.model(model).engine(name)
+            runtime = self._session.checker.model(model)
+            runtime.engine(name)
         except (ConfigError, EngineError) as error:
-            self._fail(str(error))
-        return FixtureEngine(engine, self)
+            raise self._ended(Outcome((Problem(str(error)),))) from None
+        return FixtureEngine(runtime, name, self)
 
-    def _fail(self, message: str) -> NoReturn:
-        __tracebackhide__ = True
-        pytest.fail(message, pytrace=False)
-
-    def _unreachable(self, message: str) -> NoReturn:
-        """What the options say about an engine that cannot be reached, as for the items of case files."""
-        __tracebackhide__ = True
-        self._node.user_properties += [(OUTCOME_KEY, UNREACHABLE), (REASON_KEY, message)]
-        if self._session.skip_unreachable:
-            pytest.skip(message)
-        self._fail(message)
+    def _ended(self, outcome: Outcome, model: str | None = None, text: list[Line] | None = None) -> BaseException:
+        """The exception that ends the test: a failure of a few lines, or a skip where that was asked for."""
+        self._node.user_properties += [*([("model", model)] if model else []), *properties(outcome)]
+        if outcome.unreachable is not None and self._session.skip_unreachable:
+            return pytest.skip.Exception(outcome.unreachable)
+        lines = text or [Line(outcome.findings[0].headline)]
+        return pytest.fail.Exception("\n".join(line.text for line in lines), pytrace=False)
 
 
 class FixtureEngine:
     """A configured engine inside a test: one that cannot be asked fails or skips the test, in one line."""
 
-    def __init__(self, engine: Engine, parity: TokenParity) -> None:
-        self.name = engine.name
-        self._engine = engine
+    def __init__(self, model: Model, name: str, parity: TokenParity) -> None:
+        self.name = name
+        self._model = model
         self._parity = parity
 
     def ids(self, conversation: Conversation, tools: Tools | None = None, **template_kwargs: Any) -> list[int]:
         """The prompt's token IDs; RequestRefused if the engine refuses the request."""
         __tracebackhide__ = True
         try:
-            return self._engine.ids(conversation, tools, **template_kwargs)
-        except EngineUnreachable as error:
-            self._parity._unreachable(str(error))
+            rendering = self._model.render(self.name, Request.of(conversation, tools, **template_kwargs))
+            return ids_of(rendering, self.name)
         except EngineError as error:
-            self._parity._fail(str(error))
+            message = str(error)
+            unreachable = message if isinstance(error, EngineUnreachable) else None
+            outcome = Outcome((Problem(message),), unreachable=unreachable)
+            raise self._parity._ended(outcome, self._model.settings.name) from None

@@ -103,6 +103,8 @@ def pytest_configure(config: pytest.Config) -> None:
         )
         if given
     ]
+    if writing[:1] == ["--tokenparity-update"] and config.stash.get(ALIAS_IS_OURS, False):
+        writing = [ALIAS]
     if writing and os.environ.get("CI") and not config.option.tokenparity_force:
         raise pytest.UsageError(
             f"{writing[0]} writes goldens, and the environment variable CI is set: goldens are recorded where a person "
@@ -223,7 +225,7 @@ def _register_markers(config: pytest.Config, session: ParitySession) -> None:
     if session.config is not None:
         markers = {model.marker: model.place for model in session.config.models.values()}
         for marker, place in markers.items():
-            if marker in registered and not hasattr(config, "workerinput"):
+            if marker in registered:
                 session.config_error = ConfigError(
                     f"{place}: the marker {marker!r} is registered already, by this project or another plugin; "
                     "set another with `marker:`"

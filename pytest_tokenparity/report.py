@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .check import Outcome
+from .check import History, Outcome
 from .findings import (
     CountDiffers,
     Difference,
@@ -57,10 +57,14 @@ def failure(outcome: Outcome, subject: Subject, vocabulary: Vocabulary | None, v
     """The whole text of a failed item; the first line stands alone in the short summary."""
     first, *others = outcome.findings
     lines = [Line(headline(outcome), {"red": True, "bold": True})]
-    lines += _details(first, vocabulary, verbosity)
+    lines += _details(first, vocabulary, verbosity, outcome.history)
     if verbosity >= 2:
         for other in others:
-            lines += [Line(""), Line(other.headline, {"red": True}), *_details(other, vocabulary, verbosity)]
+            lines += [
+                Line(""),
+                Line(other.headline, {"red": True}),
+                *_details(other, vocabulary, verbosity, outcome.history),
+            ]
     if lines[-1].text:
         lines.append(Line(""))
     if verbosity < 2:
@@ -84,22 +88,36 @@ def headline(outcome: Outcome) -> str:
     return first.headline
 
 
+def shows_tokens(outcome: Outcome) -> bool:
+    """Whether the text of an outcome shows tokens, for which a vocabulary must be loaded."""
+    return any(isinstance(found, (Difference, PrefixBroken)) for found in outcome.findings)
+
+
 def command(subject: Subject, *options: str) -> str:
     """The command that runs this item alone, ready to paste."""
     return " ".join(["pytest", *options, shlex.quote(subject.select)])
 
 
 def table(
-    labels: tuple[str, str], left: Sequence[int], right: Sequence[int], position: int, vocabulary: Vocabulary | None
+    labels: tuple[str, str],
+    left: Sequence[int],
+    right: Sequence[int],
+    position: int,
+    vocabulary: Vocabulary | None,
+    left_is_foreign: bool = False,
 ) -> list[str]:
-    """The tokens around the first difference, one column a token, both sides below each other."""
+    """The tokens around the first difference, one column a token, both sides below each other.
+
+    IDs stand for themselves without a vocabulary, and on the left where another tokenizer made them.
+    """
+    of_left = None if left_is_foreign else vocabulary
     span = range(max(0, position - _AROUND), min(max(len(left), len(right)), position + _AROUND + 1))
     centre = position - span.start
-    columns = [(str(at), _cell(left, at, vocabulary), _cell(right, at, vocabulary)) for at in span]
+    columns = [(str(at), _cell(left, at, of_left), _cell(right, at, vocabulary)) for at in span]
     if _look_alike(*columns[centre][1:]):
         columns[centre] = (
             str(position),
-            _cell(left, position, vocabulary, plain=True),
+            _cell(left, position, of_left, plain=True),
             _cell(right, position, vocabulary, plain=True),
         )
     label_width = max(map(len, labels)) + 2
@@ -134,9 +152,11 @@ def display_width(text: str) -> int:
     return width
 
 
-def _details(finding: Finding, vocabulary: Vocabulary | None, verbosity: int) -> list[Line]:
+def _details(finding: Finding, vocabulary: Vocabulary | None, verbosity: int, history: History | None) -> list[Line]:
+    foreign = False  # today's tokenizer would show words that were never in the golden
     if isinstance(finding, Difference):
         labels, left, right = ("golden", "rendered"), finding.golden, finding.rendered
+        foreign = history is not None and history.other_tokenizer
     elif isinstance(finding, PrefixBroken):
         labels = (f"request {finding.earlier_place.number}", f"request {finding.later_place.number}")
         left, right = finding.earlier, finding.later
@@ -144,8 +164,8 @@ def _details(finding: Finding, vocabulary: Vocabulary | None, verbosity: int) ->
         return [Line(""), *(Line(f"  {row}") for row in _text_rows(finding))]
     else:
         return []
-    lines = [Line(""), *(Line(row) for row in table(labels, left, right, finding.position, vocabulary))]
-    if verbosity >= 2 and vocabulary is not None:
+    lines = [Line(""), *(Line(row) for row in table(labels, left, right, finding.position, vocabulary, foreign))]
+    if verbosity >= 2 and vocabulary is not None and not foreign:
         lines += [Line(""), *_everything(labels, left, right, vocabulary)]
     return lines
 

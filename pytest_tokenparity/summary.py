@@ -74,7 +74,9 @@ def _not_checked(reports: list[dict[str, object]]) -> list[_Line]:
 
 def _written(session: ParitySession, any_report: bool) -> list[_Line]:
     lines: list[_Line] = []
-    if session.updating:
+    if session.updating and session.pytest_config.option.collectonly:
+        lines.append(("goldens  nothing is recorded while collecting", {}))
+    elif session.updating:
         counts = Counter(session.tally.written.values())
         if not session.tally.case_files and not any_report:
             lines.append(
@@ -84,7 +86,10 @@ def _written(session: ParitySession, any_report: bool) -> list[_Line]:
                 )
             )
         else:
-            words = ", ".join(f"{counts[status]} {status}" for status in ("new", "changed", "unchanged"))
+            shown = ("new", "changed", "unchanged")
+            words = ", ".join(f"{counts[status]} {status}" for status in shown)
+            if not session.pytest_config.option.tokenparity_update:
+                words = f"{counts['new']} new, the others left as they were"
             lines.append((f"goldens  {words}, {len(session.orphans) + len(session.pruned)} orphaned", {}))
         for status in ("new", "changed"):
             paths = sorted(path for path, found in session.tally.written.items() if found == status)

@@ -6,7 +6,10 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+
+from .errors import EngineError
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 
@@ -30,30 +33,26 @@ class Vocabulary:
         def encode(text: str) -> list[int]:
             return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
+        def decode(token: int) -> str:
+            return str(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
         backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is None:
-            return cls(lambda token: _decoded(tokenizer, token), encode)
-        to_bytes = _reader_of(backend.decoder)
-        spaces = (
-            to_bytes is _from_sentencepiece
-        )  # Gemma's runs of spaces are added tokens, written as sentencepiece has it
-        added = {
-            token: entry.content if entry.special or not spaces else entry.content.replace("\u2581", " ")
-            for token, entry in backend.get_added_tokens_decoder().items()
-        }
+        return cls(_reader(backend, decode) if backend else lambda token: _decoded(decode, token), encode)
 
-        def piece(token: int) -> bytes | None:
-            if token in added:
-                return str(added[token]).encode("utf-8")
-            try:
-                written = backend.id_to_token(token)
-            except OverflowError:  # larger than any vocabulary
-                return None
-            if written is None:
-                return None
-            return to_bytes(written) if to_bytes else _decoded(tokenizer, token)
+    @classmethod
+    def of_file(cls, file: Path) -> Vocabulary:
+        """The vocabulary of a ``tokenizer.json``, without Transformers. EngineError if it cannot be read."""
+        from tokenizers import Tokenizer
 
-        return cls(piece, encode)
+        try:
+            tokenizer = Tokenizer.from_file(str(file))
+        except Exception as error:  # tokenizers raises plain Exception
+            raise EngineError(f"{file} cannot be read as a tokenizer: {error}") from None
+
+        def encode(text: str) -> list[int]:
+            return list(tokenizer.encode(text, add_special_tokens=False).ids)
+
+        return cls(_reader(tokenizer, lambda token: str(tokenizer.decode([token], skip_special_tokens=False))), encode)
 
     def piece(self, token: int) -> bytes | None:
         if token not in self._known:
@@ -89,12 +88,34 @@ class Vocabulary:
         return f"<{token}>".encode() if piece is None else piece
 
 
-def _decoded(tokenizer: Any, token: int) -> bytes | None:
+def _reader(backend: Any, decode: Callable[[int], str]) -> Callable[[int], bytes | None]:
+    """The bytes of each token of a ``tokenizers.Tokenizer``; ``decode`` serves where its kind is unknown."""
+    to_bytes = _reader_of(backend.decoder)
+    spaces = to_bytes is _from_sentencepiece  # Gemma's runs of spaces are added tokens, written as sentencepiece has it
+    added = {
+        token: entry.content if entry.special or not spaces else entry.content.replace("\u2581", " ")
+        for token, entry in backend.get_added_tokens_decoder().items()
+    }
+
+    def piece(token: int) -> bytes | None:
+        if token in added:
+            return str(added[token]).encode("utf-8")
+        try:
+            written = backend.id_to_token(token)
+        except OverflowError:  # larger than any vocabulary
+            return None
+        if written is None:
+            return None
+        return to_bytes(written) if to_bytes else _decoded(decode, token)
+
+    return piece
+
+
+def _decoded(decode: Callable[[int], str], token: int) -> bytes | None:
     try:
-        text = tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return decode(token).encode("utf-8", "replace")
     except (IndexError, KeyError, OverflowError, ValueError):
         return None
-    return str(text).encode("utf-8", "replace")
 
 
 def _reader_of(decoder: Any) -> Callable[[str], bytes] | None:

@@ -65,12 +65,7 @@ class Engine:
 
     def ids(self, conversation: Conversation, tools: Tools | None = None, **template_kwargs: Any) -> list[int]:
         """The prompt's token IDs. RequestRefused if the engine refuses the request, EngineError if it shows no IDs."""
-        rendering = self.render(Request.of(conversation, tools, **template_kwargs))
-        if rendering.refused is not None:
-            raise RequestRefused(f"{self.name} refuses the request: {rendering.refused}")
-        if rendering.ids is None:
-            raise EngineError(f"{self.name} shows no token IDs: {'; '.join(rendering.unseen)}")
-        return rendering.ids
+        return ids_of(self.render(Request.of(conversation, tools, **template_kwargs)), self.name)
 
     def text(self, request: Request) -> str:
         """The prompt's text. RequestRefused if the engine refuses the request, EngineError if it shows no text."""
@@ -122,6 +117,15 @@ class RendererEngine(Engine):
     def version(self) -> str:
         kind = type(self.renderer)
         return f"{self.name} ({kind.__module__}.{kind.__qualname__})"
+
+
+def ids_of(rendering: Rendering, name: str) -> list[int]:
+    """The IDs of a rendering. RequestRefused if there is a refusal instead, EngineError if the engine shows none."""
+    if rendering.refused is not None:
+        raise RequestRefused(f"{name} refuses the request: {rendering.refused}")
+    if rendering.ids is None:
+        raise EngineError(f"{name} shows no token IDs: {'; '.join(rendering.unseen) or 'it did not say why'}")
+    return rendering.ids
 
 
 def token_ids(answer: Any, source: str) -> list[int]:

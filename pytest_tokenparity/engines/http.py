@@ -107,8 +107,8 @@ class JsonServer:
                 f"{self.name} at {self.shown} did not answer {path} within {self.timeout:g} s; "
                 "set `timeout:` (seconds) if it needs longer"
             ) from None
-        except httpx.HTTPError as error:
-            raise EngineUnreachable(
+        except httpx.HTTPError as error:  # it was reached: an error, which no option skips
+            raise EngineError(
                 f"{self.name} at {self.shown} broke off while answering {path}: {one_line(str(error) or repr(error))}"
             ) from None
         try:

@@ -91,7 +91,7 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> Any:
     local = folder.is_dir()
     if local and not any(_is_of_tokenizer(file.name) for file in folder.iterdir()):
         raise EngineError(f"the folder {folder} holds no tokenizer: it needs tokenizer.json and tokenizer_config.json")
-    if not local and looks_like_path(str(source)):
+    if not local and isinstance(source, Path):
         raise EngineError(f"the tokenizer folder {source} is not there")
     with _quiet_import():
         from transformers import AutoTokenizer
@@ -109,16 +109,6 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> Any:
 
 def _is_of_tokenizer(name: str) -> bool:
     return name.startswith(("tokenizer", "vocab", "tekken")) or name.endswith(".model")
-
-
-def looks_like_path(source: str) -> bool:
-    """Whether a tokenizer's name can only be a folder: a Hub id is ``name`` or ``owner/name``."""
-    return (
-        source.startswith((".", "/", "~", os.sep))
-        or source.count("/") > 1
-        or "\\" in source
-        or Path(source).is_absolute()
-    )
 
 
 def tokenizer_sha256(tokenizer: Any) -> str:

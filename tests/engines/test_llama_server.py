@@ -290,25 +290,27 @@ def test_a_server_that_never_answers_is_unreachable_after_the_timeout() -> None:
     ],
     ids=["of a known length", "in chunks", "before its first byte"],
 )
-def test_a_reply_that_is_cut_off_is_unreachable(answer: bytes) -> None:
+def test_a_reply_that_is_cut_off_is_an_error_that_no_option_skips(answer: bytes) -> None:
     def cut(connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(answer)
 
     with listening(cut) as address:
-        with closing(LlamaCppTokens(address)) as engine, pytest.raises(EngineUnreachable) as raised:
+        with closing(LlamaCppTokens(address)) as engine, pytest.raises(EngineError) as raised:
             engine.ids(HI)
+        assert not isinstance(raised.value, EngineUnreachable)
         assert str(raised.value).startswith(f"llama-server at {address} broke off while answering /apply-template: ")
 
 
-def test_an_answer_that_is_no_http_is_unreachable() -> None:
+def test_an_answer_that_is_no_http_is_an_error_that_no_option_skips() -> None:
     def speak(connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
 
     with listening(speak) as address:
-        with closing(LlamaCppTokens(address)) as engine, pytest.raises(EngineUnreachable) as raised:
+        with closing(LlamaCppTokens(address)) as engine, pytest.raises(EngineError) as raised:
             engine.ids(HI)
+        assert not isinstance(raised.value, EngineUnreachable)
         assert str(raised.value).startswith(f"llama-server at {address} broke off while answering /apply-template: ")
 
 
@@ -507,7 +509,7 @@ def test_a_closed_connection_is_asked_once_more_and_not_again(error: type[httpx.
         asked.append(request.url.path)
         raise error("Server disconnected without sending a response.", request=request)
 
-    with closing(fake(hang_up)) as engine, pytest.raises(EngineUnreachable) as raised:
+    with closing(fake(hang_up)) as engine, pytest.raises(EngineError) as raised:
         engine.render(Request(HI))
     assert asked == ["/apply-template"] * 2
     assert f"{GPU} broke off while answering /apply-template: Server disconnected without sending a response." == str(
