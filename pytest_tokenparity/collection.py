@@ -28,7 +28,7 @@ class _ConfigErrors(pytest.Collector):
         if not isinstance(excinfo.value, (ConfigError, TokenParityWarning)):
             return super().repr_failure(excinfo)
         self.config.stash[SESSION].unreadable += 1
-        return FailureText([Line(str(excinfo.value), {"red": True})], str(self.path), 0)
+        return FailureText([Line(str(excinfo.value), {"red": True})], shown(self.path), 1)
 
 
 class ParityFile(_ConfigErrors, pytest.File):
@@ -132,7 +132,9 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         return [(OUTCOME_KEY, FAILED), *([] if first is None else [("first_divergence", str(first))])]
     if outcome.unseen:
         return [(OUTCOME_KEY, PARTLY), (REASON_KEY, "; ".join(outcome.unseen))]
-    return [(OUTCOME_KEY, KNOWN if outcome.expected else EQUAL)]
+    if outcome.expected:
+        return [(OUTCOME_KEY, KNOWN), (REASON_KEY, f"{outcome.expected.place}: {outcome.expected.reason}")]
+    return [(OUTCOME_KEY, EQUAL)]
 
 
 def failure_text(session: ParitySession, outcome: Outcome, item: ParityItem) -> FailureText:
@@ -148,7 +150,7 @@ def failure_text(session: ParitySession, outcome: Outcome, item: ParityItem) -> 
     )
     vocabulary = vocabulary_of(session, item.model, outcome)
     lines = failure(outcome, subject, vocabulary, item.config.get_verbosity())
-    return FailureText(lines, str(item.path), line)
+    return FailureText(lines, shown(item.path), line, item.config.option.tbstyle == "line")
 
 
 def vocabulary_of(session: ParitySession, model: str, outcome: Outcome) -> Vocabulary | None:

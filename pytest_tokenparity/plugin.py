@@ -112,6 +112,27 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     session.load()
     _register_markers(config, session)
+    if session.config_path is not None:
+        config.pluginmanager.register(_FailureTexts(config), "tokenparity-failures")
+
+
+class _FailureTexts:
+    """Makes failures that came as plain text (from an xdist worker, from a test function) look like all others."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.crash_line_alone = config.option.tbstyle == "line"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.failed or not any(key == OUTCOME_KEY for key, _ in report.user_properties):
+            return
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if isinstance(report.longrepr, str) or getattr(crash, "message", "").startswith("Failed: "):
+            from .failure import FailureText
+
+            path, line, _ = report.location
+            text = FailureText.of_text(str(report.longrepr), path, (line or 0) + 1, self.crash_line_alone)
+            report.longrepr = text  # type: ignore[assignment]  # pytest takes any object with toterminal
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -53,10 +53,13 @@ class Line:
     style: dict[str, bool] = field(default_factory=dict)
 
 
+HEADLINE_STYLE = {"red": True, "bold": True}
+
+
 def failure(outcome: Outcome, subject: Subject, vocabulary: Vocabulary | None, verbosity: int) -> list[Line]:
     """The whole text of a failed item; the first line stands alone in the short summary."""
     first, *others = outcome.findings
-    lines = [Line(headline(outcome), {"red": True, "bold": True})]
+    lines = [Line(headline(outcome), HEADLINE_STYLE)]
     lines += _details(first, vocabulary, verbosity, outcome.history)
     if verbosity >= 2:
         for other in others:

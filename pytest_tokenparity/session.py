@@ -23,7 +23,7 @@ ALIAS = "--update-golden"
 ALIAS_IS_OURS = pytest.StashKey[bool]()
 
 OUTCOME_KEY = "tokenparity"
-REASON_KEY = "not_checked"
+REASON_KEY = "reason"
 EQUAL, KNOWN, PARTLY, FAILED, UNREACHABLE = "equal", "known difference", "partly checked", "failed", "unreachable"
 """What an item's property ``tokenparity`` says of it, in reports and in the junit file."""
 

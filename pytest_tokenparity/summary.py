@@ -24,7 +24,12 @@ _WORDS = {
 def write_summary(terminal: pytest.TerminalReporter, session: ParitySession) -> None:
     """Write the section, where there is something to say."""
     reports = list(_reports(terminal))
-    lines = [*_checked(reports), *_not_checked(reports), *_written(session, bool(reports))]
+    lines = [
+        *_checked(reports),
+        *_not_checked(reports),
+        *_known(reports, terminal.verbosity),
+        *_written(session, bool(reports)),
+    ]
     if terminal.verbosity >= 0 and reports:
         lines += [(f"engine   {name}", {}) for name in session.tally.engines]
     if not lines:
@@ -70,6 +75,14 @@ def _not_checked(reports: list[dict[str, object]]) -> list[_Line]:
         )
         lines += [(f"{_WORDS[outcome]}: {count} of {reason}", dict(style)) for reason, count in reasons.items()]
     return lines
+
+
+def _known(reports: list[dict[str, object]], verbosity: int) -> list[_Line]:
+    """The known differences and their reasons, under -v."""
+    if verbosity < 1:
+        return []
+    reasons = Counter(str(report[REASON_KEY]) for report in reports if report[OUTCOME_KEY] == KNOWN)
+    return [(f"known to differ: {count} by {reason}", {}) for reason, count in reasons.items()]
 
 
 def _written(session: ParitySession, any_report: bool) -> list[_Line]:

@@ -99,10 +99,14 @@ class Project:
         }
 
     def pytest(self, *arguments: str, start: str = ".", python: tuple[str, ...] = (), **environment: str) -> Result:
-        """Run pytest in a process of its own; ``start`` is the sub-folder to run it from."""
+        """Run pytest in a process of its own; ``start`` is the sub-folder to run it from.
+
+        Of the plugins in our own environment only pytest-randomly changes what is not about it: it is off, unless a test
+        asks for it with ``-p randomly``.
+        """
         inherited = {key: value for key, value in os.environ.items() if key not in _NOT_INHERITED}
         done = subprocess.run(
-            [sys.executable, *python, "-m", "pytest", *arguments],
+            [sys.executable, *python, "-m", "pytest", "-p", "no:randomly", *arguments],
             cwd=self.folder / start,
             env={**inherited, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment},
             stdout=subprocess.PIPE,
