@@ -352,7 +352,7 @@ class _Reader:
         where = (*section.where, "prefix")
         value = section.value["prefix"]
         if not several and value not in ("stable", "off"):
-            raise section.error("prefix", "only a case of several requests (`session`, `requests`) has prefixes")
+            raise section.error("prefix", "this case makes one request: there is no other to share a prefix with")
         if not isinstance(value, dict) or "models" not in value:
             return self.prefix_rule(value, where, ("tail", "breaks", "models")), {}
         by_model = {}
@@ -385,6 +385,8 @@ class _Reader:
             reason = entry.text("reason")
             if "at" not in entry.value or reason is None:
                 raise entry.error(None, "a documented break needs `at` (the token) and `reason`")
+            if reason.strip(". …") == "":
+                raise entry.error("reason", f"{reason!r} is no reason: say why the prefix breaks there")
             documented.append(DocumentedBreak(entry.count("at", 0), reason))
         return PrefixRule(True, section.count("tail", 0), tuple(documented))
 
@@ -412,6 +414,8 @@ class _Reader:
             differs, reason = entry.texts("differs"), entry.text("reason")
             if not differs or reason is None:
                 raise entry.error(None, "a known difference needs `differs: [NAME, ...]` and a `reason`")
+            if reason.strip(". …") == "":
+                raise entry.error("reason", f"{reason!r} is no reason: say why {name} differs")
             for index, cause in enumerate(differs):
                 if cause not in KNOWN_CAUSES:
                     raise self.document.error(

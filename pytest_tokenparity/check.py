@@ -22,6 +22,8 @@ from .findings import (
     ExpectationGone,
     Finding,
     GoldenMissing,
+    GoldenTextEdited,
+    GoldenUnusable,
     Place,
     PrefixBroken,
     Problem,
@@ -30,6 +32,7 @@ from .findings import (
     StopChanged,
     StopNotOneToken,
     TextDiffers,
+    Unreachable,
 )
 from .golden import Golden, GoldenRequest, Provenance
 from .models import CustomEngine, Model
@@ -85,6 +88,8 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
     unseen: tuple[str, ...] = ()
     expected: Expectation | None = None
+    expected_at: int | None = None
+    """The token at which the known difference stands."""
     unreachable: str | None = None
     golden: Golden | None = None
     golden_path: Path | None = None
@@ -127,15 +132,22 @@ class Checker:
             if self._may_record(path):
                 self._record(case, model, path)
             golden = self._read(path, case.file, case.name, model_name)
-        except (EngineError, GoldenError, ConfigError) as error:
+        except GoldenError as error:
+            return Outcome((self._unusable(error),), golden_path=path)
+        except (EngineError, ConfigError) as error:
             return Outcome((Problem(str(error)),), golden_path=path)
         if golden is None:
             return Outcome((GoldenMissing(shown(path)),), golden_path=path)
         try:
             renderings = [model.render(engine_name, request) for request in case.requests]
             outcome = self._compare(case, model, engine_name, golden, renderings)
+            if not outcome.findings and engine_name == model.settings.reference.name:
+                edited = self._text_edited(golden, path, model)
+                outcome = replace(outcome, findings=(edited,)) if edited else outcome
         except EngineUnreachable as error:
-            return Outcome((Problem(str(error)),), unreachable=str(error), golden=golden, golden_path=path)
+            place = model.settings.engine(engine_name).place
+            found = Unreachable(str(error), place)
+            return Outcome((found,), unreachable=str(error), golden=golden, golden_path=path)
         except (EngineError, ConfigError) as error:
             return Outcome((Problem(str(error)),), golden=golden, golden_path=path)
         if not outcome.findings:
@@ -158,7 +170,9 @@ class Checker:
                 made = Golden(model_name, name, file, provenance(), (GoldenRequest(None, ids),))
                 self._write(path, made, model)
             golden = self._read(path, file, name, model_name)
-        except (EngineError, GoldenError, ConfigError) as error:
+        except GoldenError as error:
+            return Outcome((self._unusable(error),), golden_path=path)
+        except (EngineError, ConfigError) as error:
             return Outcome((Problem(str(error)),), golden_path=path)
         if golden is None:
             return Outcome((GoldenMissing(shown(path)),), golden_path=path)
@@ -232,6 +246,20 @@ class Checker:
 
     # Comparing
 
+    def _unusable(self, error: GoldenError) -> GoldenUnusable:
+        """Recording mends a golden that cannot be read; while updating it was the writing that failed."""
+        return GoldenUnusable(str(error), recordable=self.update is Update.NOTHING)
+
+    def _text_edited(self, golden: Golden, path: Path, model: Model) -> GoldenTextEdited | None:
+        """A row whose text is not that of its IDs; looked for only where the tokenizer is loaded anyway and is the same."""
+        if model.settings.reference.type != "transformers":
+            return None
+        edited = _edited(golden, path, model)
+        if edited is None or golden.recorded.tokenizer_sha256 != model.tokenizer_sha256:
+            return None
+        line = f":{edited.line}" if edited.line else ""
+        return GoldenTextEdited(f"{shown(path)}{line}", edited.decoded, edited.text)
+
     def _read(self, path: Path, file: str, case: str, model: str) -> Golden | None:
         if self._last is None or self._last[0] != path:
             self._last = path, goldens.read(path)
@@ -259,16 +287,17 @@ class Checker:
                 if found is not None:
                     findings.append(found)
         expectation = case.expectation(model.settings.name, engine)
-        met = None
+        met, met_at = None, None
         if expectation is not None:
             met = expectation if findings and not isinstance(findings[0], RequestsChanged) else None
             if met:
+                met_at = next((found.position for found in findings if isinstance(found, Difference)), None)
                 findings = []
             elif not findings:
                 findings.append(ExpectationGone(engine, expectation))
         findings += _prefix_findings(case.prefix_for(model.settings.name), case.requests, renderings)
         findings += _stop_findings(case, golden, model)
-        return Outcome(tuple(findings), tuple(dict.fromkeys(unseen)), met, golden=golden)
+        return Outcome(tuple(findings), tuple(dict.fromkeys(unseen)), met, met_at, golden=golden)
 
     def _history(self, golden: Golden, path: Path, model: Model, now: Callable[[], Provenance]) -> History:
         recorded = golden.recorded

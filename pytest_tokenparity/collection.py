@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +39,16 @@ class ParityFile(_ConfigErrors, pytest.File):
         """Its items, model by model, so that one tokenizer is in use at a time; a broken case is an error of its own."""
         session = self.config.stash[SESSION]
         session.tally.case_files += 1
-        config = session.usable()
+        config = session.usable(near=self.path)
         file = read_case_file(self.path, config)
         for message in file.warnings:
             self.warn(TokenParityWarning(message))
         broken = dict(file.broken)
+        marks: dict[str, list[pytest.MarkDecorator]] = {}
         for case in file.cases:
-            fault = self._unknown_mark(case)
-            if fault:
+            try:
+                marks[case.name] = [self._mark(case, name) for name in case.marks]
+            except ConfigError as fault:
                 broken[case.name] = fault
         for name, error in broken.items():
             yield BrokenCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}", error=error)
@@ -55,25 +58,30 @@ class ParityFile(_ConfigErrors, pytest.File):
                     continue
                 for engine in model.engines:
                     if case.engines is None or engine.name in case.engines:
-                        yield self._item(case, model.name, engine.name, model.marker)
+                        own = [getattr(pytest.mark, model.marker), *marks[case.name]]
+                        yield self._item(case, model.name, engine.name, own)
 
-    def _unknown_mark(self, case: Case) -> ConfigError | None:
-        """What strict markers say of the case's marks."""
-        for mark in case.marks:
+    def _mark(self, case: Case, name: str) -> pytest.MarkDecorator:
+        """A mark of a case; what pytest says of one that is not registered is said with the place of the case."""
+        place = f"{shown(self.path)}:{case.line}: cases.{case.name}.marks"
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             try:
-                getattr(pytest.mark, mark)
-            except (AttributeError, pytest.fail.Exception, pytest.PytestUnknownMarkWarning) as error:
-                return ConfigError(f"{shown(self.path)}:{case.line}: cases.{case.name}.marks: {error}")
-        return None
+                mark: pytest.MarkDecorator = getattr(pytest.mark, name)
+            except (AttributeError, pytest.fail.Exception) as error:
+                raise ConfigError(f"{place}: {error}") from None
+        if caught:
+            self.warn(TokenParityWarning(f"{place}: {name!r} is not registered: add it to `markers` in the ini file"))
+        return mark
 
-    def _item(self, case: Case, model: str, engine: str, marker: str) -> ParityItem:
+    def _item(self, case: Case, model: str, engine: str, marks: list[pytest.MarkDecorator]) -> ParityItem:
         name = f"{case.name}[{model}-{engine}]"
         # The node id is given: pytest 9.2 splits a derived one at its brackets and loses the item under --lf.
         item: ParityItem = ParityItem.from_parent(
             self, name=name, nodeid=f"{self.nodeid}::{name}", case=case, model=model, engine=engine
         )
         item.add_marker(pytest.mark.tokenparity(model=model, engine=engine, shape=case.shape))
-        for mark in (marker, *case.marks):
+        for mark in marks:
             item.add_marker(mark)
         return item
 
@@ -133,7 +141,8 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
     if outcome.unseen:
         return [(OUTCOME_KEY, PARTLY), (REASON_KEY, "; ".join(outcome.unseen))]
     if outcome.expected:
-        return [(OUTCOME_KEY, KNOWN), (REASON_KEY, f"{outcome.expected.place}: {outcome.expected.reason}")]
+        at = [] if outcome.expected_at is None else [("first_divergence", str(outcome.expected_at))]
+        return [(OUTCOME_KEY, KNOWN), (REASON_KEY, outcome.expected.reason), *at]
     return [(OUTCOME_KEY, EQUAL)]
 
 

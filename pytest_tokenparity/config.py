@@ -48,7 +48,8 @@ class ModelConfig:
     clock: datetime
     marker: str
     engines: tuple[EngineConfig, ...]
-    place: str
+    places: Mapping[str, str]
+    """``file:line: models.M.KEY`` for each key that is there; under ``""`` that of the model itself."""
 
     @property
     def reference(self) -> EngineConfig:
@@ -219,7 +220,10 @@ def _model(document: Document, models: Section, name: str) -> ModelConfig:
         clock=_clock(section),
         marker=marker,
         engines=engines,
-        place=f"{shown(document.path)}:{document.line(section.where)}: models.{name}",
+        places={
+            key: f"{shown(document.path)}:{document.line((*section.where, key))}: models.{name}{'.' + key if key else ''}"
+            for key in ("", *section.value)
+        },
     )
 
 

@@ -178,6 +178,43 @@ class StopChanged:
 
 
 @dataclass(frozen=True)
+class GoldenUnusable:
+    """A golden file is there and cannot be used, or cannot be written; ``recordable`` says that recording mends it."""
+
+    message: str
+    recordable: bool = True
+
+    @property
+    def headline(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class GoldenTextEdited:
+    """A golden's IDs are right and the text beside them is not: who reviews it reads what no engine renders."""
+
+    place: str
+    decoded: str
+    text: str
+
+    @property
+    def headline(self) -> str:
+        return f"{self.place}: the text beside the IDs was edited by hand: it says {self.text!r}, the IDs are {self.decoded!r}"
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """An engine cannot be reached; ``place`` is where the configuration names it."""
+
+    message: str
+    place: str
+
+    @property
+    def headline(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
 class Problem:
     """Something that kept the check from being made: settings, a server, a file."""
 
@@ -200,6 +237,9 @@ Finding = (
     | GoldenMissing
     | StopNotOneToken
     | StopChanged
+    | GoldenUnusable
+    | GoldenTextEdited
+    | Unreachable
     | Problem
 )
 

@@ -50,10 +50,9 @@ class TokenParity:
         if not outcome.findings:
             self._node.user_properties += [("model", model), *properties(outcome)]
             return
-        line = (self._node.reportinfo()[1] or 0) + 1
         subject = Subject(
             engine="the test",
-            at=f"{shown(self._node.path)}:{line}: {self._node.name}, golden {name!r}",
+            at=f"{self._at()}, golden {name!r}",
             select=self._session.select(self._node.path, self._node.nodeid.partition("::")[2]),
             update_flag=self._session.update_flag,
             is_case=False,
@@ -73,12 +72,15 @@ class TokenParity:
             raise self._ended(Outcome((Problem(str(error)),))) from None
         return FixtureEngine(runtime, name, self)
 
+    def _at(self) -> str:
+        return f"{shown(self._node.path)}:{(self._node.reportinfo()[1] or 0) + 1}: {self._node.name}"
+
     def _ended(self, outcome: Outcome, model: str | None = None, text: list[Line] | None = None) -> BaseException:
         """The exception that ends the test: a failure of a few lines, or a skip where that was asked for."""
         self._node.user_properties += [*([("model", model)] if model else []), *properties(outcome)]
         if outcome.unreachable is not None and self._session.skip_unreachable:
             return pytest.skip.Exception(outcome.unreachable)
-        lines = text or [Line(outcome.findings[0].headline)]
+        lines = text or [Line(outcome.findings[0].headline), Line(""), Line(f"  at      {self._at()}")]
         return pytest.fail.Exception("\n".join(line.text for line in lines), pytrace=False)
 
 

@@ -38,19 +38,19 @@ class Model:
     def _tokenizer(self) -> Any:
         from .engines.transformers import load_tokenizer
 
-        place = self.settings.place
+        places = self.settings.places
         source = self._source()
         revision = None
         if isinstance(source, str) and self.settings.revision:
-            revision = expand(self.settings.revision, f"{place}.revision")
+            revision = expand(self.settings.revision, places["revision"])
         try:
             return load_tokenizer(source, revision)
         except EngineError as error:
-            raise EngineError(f"{place}.tokenizer: {error}") from None
+            raise EngineError(f"{places['tokenizer']}: {error}") from None
 
     def _source(self) -> Path | str:
         """Where the tokenizer comes from: a folder, or a Hub id."""
-        place = f"{self.settings.place}.tokenizer"
+        place = self.settings.places["tokenizer"]
         source = str(expand(self.settings.tokenizer, place))
         folder = self.config.folder / Path(source).expanduser()
         if folder.is_dir():
@@ -80,7 +80,7 @@ class Model:
         """The text of the template that overrides the tokenizer's own, or None."""
         if self.settings.template is None:
             return None
-        place = f"{self.settings.place}.template"
+        place = self.settings.places["template"]
         file = self.config.folder / Path(expand(self.settings.template, place)).expanduser()
         try:
             return file.read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -244,7 +245,9 @@ def _register_markers(config: pytest.Config, session: ParitySession) -> None:
 
     registered = _registered(config)
     if session.config is not None:
-        markers = {model.marker: model.place for model in session.config.models.values()}
+        markers = {
+            model.marker: model.places.get("marker", model.places[""]) for model in session.config.models.values()
+        }
         for marker, place in markers.items():
             if marker in registered:
                 session.config_error = ConfigError(
@@ -265,7 +268,10 @@ def _registered(config: pytest.Config) -> set[str]:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"expected seconds, a number of at least 0, found {text!r}")
     return value

@@ -14,11 +14,15 @@ from .findings import (
     Difference,
     Finding,
     GoldenMissing,
+    GoldenTextEdited,
+    GoldenUnusable,
     PrefixBroken,
     RefusalDiffers,
     RequestsChanged,
     StopChanged,
+    StopNotOneToken,
     TextDiffers,
+    Unreachable,
 )
 from .vocabulary import Vocabulary
 
@@ -28,6 +32,7 @@ _CELL = 18  # columns of one token
 _TAIL = 16  # tokens: a generation prompt is shorter
 _OTHERS = 4  # further findings named in one line each
 _AGAINST_GOLDEN = (Difference, RefusalDiffers, CountDiffers, TextDiffers)
+SKIP_FLAG = "--tokenparity-unreachable=skip"
 _LRM = "\u200e"  # keeps a cell of right-to-left text from pulling its neighbours over
 
 
@@ -233,8 +238,17 @@ def _golden(outcome: Outcome) -> list[Line]:
 def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
     first = outcome.findings[0]
     record = command(subject, subject.update_flag)
-    if isinstance(first, (GoldenMissing, RequestsChanged, StopChanged)):
+    if isinstance(first, (GoldenMissing, RequestsChanged, StopChanged, GoldenTextEdited)):
         return [_labelled("record", record)]
+    if isinstance(first, GoldenUnusable):
+        return [_labelled("record", record)] if first.recordable else []
+    if isinstance(first, Unreachable):
+        return [
+            _labelled("fix", f"start it, or correct the address at {first.place}"),
+            _labelled("skip", f"pytest {SKIP_FLAG}  leaves out what cannot be reached, and says so"),
+        ]
+    if isinstance(first, StopNotOneToken):
+        return [_labelled("fix", "take it out of `stop`: engines drop such a string, or never match it")]
     lines = []
     if isinstance(first, (Difference, RefusalDiffers, TextDiffers)):
         history = outcome.history

@@ -74,11 +74,19 @@ class ParitySession:
         except ConfigError as error:
             self.config_error = error
 
-    def usable(self) -> Config:
-        """The configuration; ConfigError says why there is none."""
+    def usable(self, near: Path | None = None) -> Config:
+        """The configuration; ConfigError says why there is none, and whether there is one near a file."""
         if self.config_error is not None:
             raise self.config_error
         if self.config is None:
+            for folder in near.parents if near else ():
+                found = folder / "tokenparity.yaml"
+                if found.is_file():
+                    shown = os.path.relpath(found)
+                    raise ConfigError(
+                        f"{shown} is below the folder where pytest was started: start it in {os.path.dirname(shown)}, "
+                        f"or set tokenparity_config = {shown} in the ini file"
+                    )
             start = self.pytest_config.invocation_params.dir
             raise ConfigError(
                 f"no tokenparity.yaml at or above {start}: write one, or name one with the ini option tokenparity_config"

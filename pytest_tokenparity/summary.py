@@ -23,14 +23,14 @@ _WORDS = {
 
 def write_summary(terminal: pytest.TerminalReporter, session: ParitySession) -> None:
     """Write the section, where there is something to say."""
-    reports = list(_reports(terminal))
+    checks = list(_checks(terminal))
     lines = [
-        *_checked(reports),
-        *_not_checked(reports),
-        *_known(reports, terminal.verbosity),
-        *_written(session, bool(reports)),
+        *_checked(checks),
+        *_not_checked(checks),
+        *_known(checks, terminal.verbosity),
+        *_written(session, bool(checks)),
     ]
-    if terminal.verbosity >= 0 and reports:
+    if checks and (terminal.verbosity >= 0 or any(check[OUTCOME_KEY] == FAILED for check in checks)):
         lines += [(f"engine   {name}", {}) for name in session.tally.engines]
     if not lines:
         return
@@ -40,58 +40,74 @@ def write_summary(terminal: pytest.TerminalReporter, session: ParitySession) -> 
         terminal.write_line(text, **style)
 
 
+_Check = dict[str, object]
+"""What one check said of itself: the properties of a report up to the next outcome, with the item's name."""
 _Line = tuple[str, dict[str, bool]]
 
 
-def _reports(terminal: pytest.TerminalReporter) -> Iterable[dict[str, object]]:
-    """The properties of every test that this plugin knows of, once for each."""
-    seen: dict[str, dict[str, object]] = {}
-    for reports in terminal.stats.values():
-        for report in reports:
+def _checks(terminal: pytest.TerminalReporter) -> Iterable[_Check]:
+    """Every check of every test; a test function may make several. Of a test that ran twice the last run counts."""
+    seen: dict[str, list[_Check]] = {}
+    for category, reports in terminal.stats.items():
+        for report in reports if category != "rerun" else []:  # pytest-rerunfailures: runs that are not the last
             found: Any = getattr(report, "user_properties", None)
-            if found and any(key == OUTCOME_KEY for key, _ in found):
-                seen[report.nodeid] = dict(found)
-    return seen.values()
+            if not found or not any(key == OUTCOME_KEY for key, _ in found):
+                continue
+            checks: list[_Check] = []
+            about: _Check = {"item": report.nodeid.rpartition("::")[2]}
+            for key, value in found:
+                if key == OUTCOME_KEY:
+                    checks.append({**about, key: value})
+                elif checks and key in (REASON_KEY, "first_divergence"):
+                    checks[-1][key] = value
+                else:
+                    about[key] = value
+            seen[report.nodeid] = checks
+    return (check for checks in seen.values() for check in checks)
 
 
-def _checked(reports: list[dict[str, object]]) -> list[_Line]:
-    if not reports:
+def _checked(checks: list[_Check]) -> list[_Line]:
+    if not checks:
         return []
-    counts = Counter(str(report[OUTCOME_KEY]) for report in reports)
+    counts = Counter(str(check[OUTCOME_KEY]) for check in checks)
     words = ", ".join(f"{counts[key]} {word}" for key, word in _WORDS.items() if counts[key])
-    if counts[UNREACHABLE] == len(reports):
+    if counts[UNREACHABLE] == len(checks):
         return [(f"NOTHING WAS CHECKED: {words}", {"red": True, "bold": True})]
     return [(f"checked  {words}", {})]
 
 
-def _not_checked(reports: list[dict[str, object]]) -> list[_Line]:
+def _not_checked(checks: list[_Check]) -> list[_Line]:
     """What was not checked, or not wholly, and why: one line for each engine and reason."""
     lines: list[_Line] = []
     for outcome, style in ((UNREACHABLE, {"red": True}), (PARTLY, {"yellow": True})):
         reasons = Counter(
-            (f"{report.get('model', '')}: {report[REASON_KEY]}" if "model" in report else str(report[REASON_KEY]))
-            for report in reports
-            if report[OUTCOME_KEY] == outcome
+            (f"{check.get('model', '')}: {check[REASON_KEY]}" if "model" in check else str(check[REASON_KEY]))
+            for check in checks
+            if check[OUTCOME_KEY] == outcome
         )
         lines += [(f"{_WORDS[outcome]}: {count} of {reason}", dict(style)) for reason, count in reasons.items()]
     return lines
 
 
-def _known(reports: list[dict[str, object]], verbosity: int) -> list[_Line]:
+def _known(checks: list[_Check], verbosity: int) -> list[_Line]:
     """The known differences and their reasons, under -v."""
     if verbosity < 1:
         return []
-    reasons = Counter(str(report[REASON_KEY]) for report in reports if report[OUTCOME_KEY] == KNOWN)
-    return [(f"known to differ: {count} by {reason}", {}) for reason, count in reasons.items()]
+    lines: list[_Line] = []
+    for check in checks:
+        if check[OUTCOME_KEY] == KNOWN:
+            at = f" at token {check['first_divergence']}" if "first_divergence" in check else ""
+            lines.append((f"known    {check['item']}{at}: {check[REASON_KEY]}", {}))
+    return lines
 
 
-def _written(session: ParitySession, any_report: bool) -> list[_Line]:
+def _written(session: ParitySession, any_check: bool) -> list[_Line]:
     lines: list[_Line] = []
     if session.updating and session.pytest_config.option.collectonly:
         lines.append(("goldens  nothing is recorded while collecting", {}))
     elif session.updating:
         counts = Counter(session.tally.written.values())
-        if not session.tally.case_files and not any_report:
+        if not session.tally.case_files and not any_check:
             lines.append(
                 (
                     "NOTHING RECORDED: the run met no case file (*.tokenparity.yaml) and no golden of a test",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from ..request import Conversation, Request, Tools
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ class RendererEngine(Engine):
         except TokenParityError:
             raise
         except Exception as error:
+            if is_template_error(error):
+                return Rendering(refused=raised(error))
             raise EngineError(f"the engine {self.name!r} raised {raised(error)}") from error
         return Rendering(ids=token_ids(answer, f"the engine {self.name!r}"))
 
@@ -153,10 +159,17 @@ def token_ids(answer: Any, source: str) -> list[int]:
     return ids
 
 
+def is_template_error(error: BaseException) -> bool:
+    """Whether jinja2 raised it, which is how a chat template refuses a request; jinja2 is not imported to find out."""
+    return any(kind.__module__ == "jinja2.exceptions" for kind in type(error).__mro__)
+
+
 def raised(error: BaseException) -> str:
-    """``KeyError: 'x' (prompts.py:12)``: an exception of other people's code, and where in it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    """``KeyError: 'x' (prompts.py:12)``: an exception of other people's code, and the last line of theirs."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    own = [frame for frame in frames if not frame.filename.startswith((*_LIBRARIES, "<frozen"))]
+    last = (own or frames)[-1:]
+    place = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""
     return f"{type(error).__name__}: {one_line(str(error))}{place}"
 
 

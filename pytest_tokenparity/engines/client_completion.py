@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, RequestRefused
 from ..request import Request
-from .base import Engine, Rendering, Wait, raised
+from .base import Engine, Rendering, Wait, is_template_error, raised
 from .http import DEFAULT_TIMEOUT, JsonServer
 from .llama_server import LlamaServer
 
@@ -25,7 +25,8 @@ class ClientCompletionTokens(Engine):
     """The IDs that a llama-server makes of a string which ``render`` made.
 
     ``/completion`` tokenizes a string with special tokens added and parsed; ``add_special`` and ``parse_special`` set to
-    False show a client that tokenizes otherwise before it posts the IDs. What ``render`` raises is a refusal.
+    False show a client that tokenizes otherwise before it posts the IDs. A ``render`` refuses a request by raising
+    RequestRefused or an error of jinja2's; whatever else it raises is a fault, an EngineError.
     """
 
     def __init__(
@@ -61,7 +62,9 @@ class ClientCompletionTokens(Engine):
         except (RequestRefused, EngineError):
             raise
         except Exception as error:
-            raise RequestRefused(f"render raised {raised(error)}") from error
+            if is_template_error(error):
+                raise RequestRefused(f"render raised {raised(error)}") from error
+            raise EngineError(f"{self.name}: `render` raised {raised(error)}") from error
         if not isinstance(text, str):
             raise EngineError(
                 f"{self.name}: `render` must return the prompt as a string, it returned {type(text).__name__}"

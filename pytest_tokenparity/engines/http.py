@@ -55,6 +55,8 @@ class JsonServer:
         self.name = name
         self.timeout = timeout
         self.wait = wait or Wait()
+        if not isinstance(base_url, str):
+            raise TypeError(f"{name}: the address must be a string such as http://localhost:8080, not {base_url!r}")
         try:
             url = httpx.URL(base_url)
         except httpx.InvalidURL as error:
@@ -104,8 +106,8 @@ class JsonServer:
             raise
         except httpx.TimeoutException:
             raise EngineUnreachable(
-                f"{self.name} at {self.shown} did not answer {path} within {self.timeout:g} s; "
-                "set `timeout:` (seconds) if it needs longer"
+                f"{self.name} at {self.shown} did not answer {path} within {self.timeout:g} s; set `timeout:` (seconds) "
+                f"if it needs longer{', or http:// if it speaks no TLS' if self.shown.startswith('https') else ''}"
             ) from None
         except httpx.HTTPError as error:  # it was reached: an error, which no option skips
             raise EngineError(

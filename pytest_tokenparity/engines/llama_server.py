@@ -105,7 +105,12 @@ class LlamaServer:
     def _unusable(self, path: str, reply: Reply, expected: str) -> EngineError:
         server = f"{self.server.name} at {self.server.shown}"
         if reply.status in (401, 403):
-            return EngineError(f"{server} wants a key ({reply.status}: {reply.message})")
+            return EngineError(
+                f"{server} wants a key, which this version cannot send ({reply.status}: {reply.message})"
+            )
+        if reply.status == 404 and self.server.shown.endswith("/v1"):
+            root = self.server.shown.removesuffix("/v1")
+            return EngineError(f"{server} has no {path}: give the server's root, `url: {root}`, without /v1")
         if reply.status == 404:
             return EngineError(
                 f"{server} has no {path} ({reply.message}): an older build, or not a llama-server? "

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jinja2
 import pytest
 
 from pytest_tokenparity import (
@@ -140,14 +141,25 @@ def unasked(render: Callable[..., Any]) -> ClientCompletionTokens:
     return ClientCompletionTokens(render, "http://localhost:1", transport=httpx.MockTransport(answer))
 
 
-def test_what_render_raises_is_a_refusal_that_says_where() -> None:
+def test_what_render_raises_is_a_fault_that_says_where() -> None:
     def render(conversation: Any, tools: Any = None) -> str:
         return str(conversation[0]["system prompt"])
 
     line = render.__code__.co_firstlineno + 1
+    with closing(unasked(render)) as engine, pytest.raises(EngineError) as caught:
+        engine.render(Request(HI))
+    place = f"test_client_completion.py:{line}"
+    assert str(caught.value) == f"client-completion: `render` raised KeyError: 'system prompt' ({place})"
+
+
+def test_what_a_template_raises_in_a_render_is_a_refusal() -> None:
+    def render(conversation: Any, tools: Any = None) -> str:
+        return str(jinja2.Template("{{ conversation[0].absent.words }}").render(conversation=conversation))
+
     with closing(unasked(render)) as engine:
-        expected = Rendering(refused=f"render raised KeyError: 'system prompt' (test_client_completion.py:{line})")
-        assert expected == engine.render(Request(HI))
+        refused = engine.render(Request(HI)).refused
+    assert refused is not None
+    assert refused.startswith("render raised UndefinedError: 'dict object' has no attribute 'absent'")
 
 
 def test_a_refusal_that_render_raises_keeps_its_words() -> None:
@@ -256,5 +268,5 @@ def raising(conversation, tools=None, **template_kwargs):
     output = Project(tmp_path, files).pytest("--update-golden", COLUMNS="200").output
     assert "2 failed, 2 passed" in output
     assert "\ncut leaves the golden at token 24 (25 tokens recorded, 24 rendered)\n" in output
-    said = "raising refuses a request that the reference renders: render raised ValueError: no key (prompts.py:10)"
+    said = "raising: `render` raised ValueError: no key (prompts.py:10)"
     assert f"\n{said}\n" in output

@@ -361,8 +361,12 @@ HTML = httpx.Response(200, html="<!DOCTYPE html><html>Welcome to nginx!</html>")
 @pytest.mark.parametrize(
     ("at_template", "at_tokenize", "message"),
     [
-        (error_object(401, "Invalid API Key"), None, f"{GPU} wants a key (401: Invalid API Key)"),
-        (error_object(403, "Forbidden"), None, f"{GPU} wants a key (403: Forbidden)"),
+        (
+            error_object(401, "Invalid API Key"),
+            None,
+            f"{GPU} wants a key, which this version cannot send (401: Invalid API Key)",
+        ),
+        (error_object(403, "Forbidden"), None, f"{GPU} wants a key, which this version cannot send (403: Forbidden)"),
         (
             error_object(404, "File Not Found"),
             None,

@@ -253,7 +253,7 @@ def test_a_hub_id_that_cannot_be_fetched_is_one_clear_error_and_records_nothing(
     assert "Traceback" not in result.output
     (said,) = [line for line in result.output.splitlines() if "no tokenizer from" in line and "FAILED" not in line]
     assert said.startswith(
-        "tokenparity.yaml:2: models.qwen3-0.6b.tokenizer: no tokenizer from the Hub's nobody/nothing at v1: "
+        "tokenparity.yaml:3: models.qwen3-0.6b.tokenizer: no tokenizer from the Hub's nobody/nothing at v1: "
     )
     assert said.endswith("; a folder is given as a path relative to the configuration, such as ./nobody/nothing")
     assert ". " not in said.partition("nothing at v1: ")[2]

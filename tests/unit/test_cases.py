@@ -584,7 +584,7 @@ NEEDED = "a known difference needs `differs: [NAME, ...]` and a `reason`"
         ),
         (
             "messages: question, prefix: {tail: 4}",
-            "cases.c.prefix: only a case of several requests (`session`, `requests`) has prefixes",
+            "cases.c.prefix: this case makes one request: there is no other to share a prefix with",
         ),
         ("session: arithmetic, prefix: stabel", f"cases.c.prefix: {PREFIX_FORMS} the string 'stabel'"),
         ("session: arithmetic, prefix: false", f"cases.c.prefix: {PREFIX_FORMS} false"),

@@ -76,7 +76,8 @@ def test_every_key_of_the_example_is_read(folder: Path) -> None:
     assert model.template == "my_template.jinja"
     assert model.clock == datetime(2026, 1, 2, 3, 4, 5)
     assert model.marker == "qwen3_0_6b"
-    assert model.place == "tokenparity.yaml:3: models.qwen3-0.6b"
+    assert model.places[""] == "tokenparity.yaml:3: models.qwen3-0.6b"
+    assert model.places["tokenizer"].endswith(": models.qwen3-0.6b.tokenizer")
     assert [(engine.name, engine.type, engine.options) for engine in model.engines] == [
         ("transformers", "transformers", {}),
         ("llama-server", "llama-server", {"url": "${QWEN_URL:-http://localhost:9932}"}),
