@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .config import Config, check_name, unlike_by_case
+from .config import Config, check_name
 from .errors import ConfigError, InvalidConversation
 from .json_lines import FLAGS, read_json_lines, request_of
 from .messages import assert_text, assert_valid, request_points
@@ -86,7 +86,7 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseFile:
-    """A case file: its cases in order, what is wrong with others, and warnings about what was read but not used.
+    """A case file: its cases in order, what is wrong with others, and for each case what was read but not used.
 
     ``broken`` holds for the name of a case (or of a conversation or tool that no case uses) the error that says why.
     """
@@ -94,7 +94,7 @@ class CaseFile:
     path: Path
     cases: tuple[Case, ...]
     broken: Mapping[str, ConfigError]
-    warnings: tuple[str, ...]
+    warnings: Mapping[str, tuple[str, ...]]
 
 
 def read_case_file(path: Path, config: Config) -> CaseFile:
@@ -157,21 +157,26 @@ class _Reader:
                 if isinstance(value, ConfigError):
                     raise value
             raise top.error("cases" if cases else None, "no case here: name at least one under `cases:`")
-        twins = unlike_by_case(cases.value)
-        if twins:
-            raise cases.error(twins[1], f"{twins[0]!r} and {twins[1]!r} differ by case alone: one golden on some disks")
         read: list[Case] = []
         broken: dict[str, ConfigError] = {}
+        warnings: dict[str, tuple[str, ...]] = {}
         for name in cases.value:
+            self.warnings = []
             try:
+                twin = next((other for other in cases.value if other.lower() == name.lower()), name)
+                if twin != name:
+                    raise cases.error(name, f"{twin!r} and {name!r} differ by case alone: one golden on some disks")
                 read.append(self.case(cases, name))
             except ConfigError as error:
                 broken[name] = error
+            warnings[name] = tuple(dict.fromkeys(self.warnings))
         for what, values in (("conversations", self.conversations), ("tools", self.tools)):
             for name, value in values.items():
                 if isinstance(value, ConfigError) and (what, name) not in self.used:
                     broken[f"{what}.{name}"] = value
-        return CaseFile(self.document.path, tuple(read), broken, tuple(dict.fromkeys(self.warnings)))
+        return CaseFile(
+            self.document.path, tuple(read), broken, {name: said for name, said in warnings.items() if said}
+        )
 
     def case(self, cases: Section, name: str) -> Case:
         fault = check_name(name, "the case name")
@@ -221,7 +226,7 @@ class _Reader:
     def several(self, section: Section) -> tuple[Request, ...]:
         value = section.value["requests"]
         if isinstance(value, str) and value:
-            return self.json_lines(section, self.document.path.parent / value)
+            return self.json_lines(section, value)
         if not isinstance(value, list) or not value:
             raise section.error(
                 "requests", f"expected a list of requests or the path of a JSON Lines file, found {kind(value)}"
@@ -289,6 +294,11 @@ class _Reader:
         if not isinstance(value, list):
             raise self.document.error(where, f"expected a list of messages, found {kind(value)}")
         self.checked(assert_valid, value, where)
+        for index, message in enumerate(value):
+            if "generated" in message:
+                raise self.document.error(
+                    (*where, index, "generated"), "this version does not compare what a model generated: take it out"
+                )
         return value
 
     def tool_list(self, section: Section) -> list[Any] | None:
@@ -320,12 +330,14 @@ class _Reader:
         except InvalidConversation as error:
             raise self.document.error((*where, *error.where), str(error)) from None
 
-    def json_lines(self, section: Section, path: Path) -> tuple[Request, ...]:
+    def json_lines(self, section: Section, value: str) -> tuple[Request, ...]:
+        path = self.document.path.parent / value
         base = self.defaults(section)
         try:
             raw = path.read_bytes()
-        except OSError as error:
-            raise section.error("requests", f"{shown(path)} cannot be read: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            reason = getattr(error, "strerror", None) or str(error)
+            raise section.error("requests", f"{value!r} cannot be read: {reason}") from None
         requests = read_json_lines(path, raw, base, self.warnings)
         if not requests:
             raise section.error("requests", f"{shown(path)} is empty: it needs one chat body a line")

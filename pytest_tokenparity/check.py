@@ -22,7 +22,6 @@ from .findings import (
     ExpectationGone,
     Finding,
     GoldenMissing,
-    GoldenTextEdited,
     GoldenUnusable,
     Place,
     PrefixBroken,
@@ -35,7 +34,7 @@ from .findings import (
     Unreachable,
 )
 from .golden import Golden, GoldenRequest, Provenance
-from .models import CustomEngine, Model
+from .models import CustomEngine, Model, version_of
 from .prefix import shared_prefix
 from .request import Request, sha256_of_requests
 from .yaml12 import shown
@@ -87,12 +86,15 @@ class Outcome:
 
     findings: tuple[Finding, ...] = ()
     unseen: tuple[str, ...] = ()
+    seen: bool = True
+    """Whether anything at all was seen: IDs, a text, a count or a refusal."""
     expected: Expectation | None = None
     expected_at: int | None = None
     """The token at which the known difference stands."""
     unreachable: str | None = None
     golden: Golden | None = None
     golden_path: Path | None = None
+    warning: str | None = None
     history: History | None = None
     """What is known of the golden beside its IDs; looked up only where there are findings."""
 
@@ -115,6 +117,8 @@ class Checker:
     update: Update = Update.NOTHING
     written: dict[Path, str] = field(default_factory=dict)
     """What this process did with each golden: ``new``, ``changed`` or ``unchanged``."""
+    scope: str = ""
+    """The folder whose conftests give engines; empty where one place gives them all."""
     _models: dict[str, Model] = field(default_factory=dict)
     _last: tuple[Path, Golden | None] | None = None
 
@@ -122,15 +126,17 @@ class Checker:
         """The model of that name; ConfigError if there is none."""
         if name not in self._models:
             self._models[name] = Model(self.config, self.config.model(name), self.custom, self.wait)
+        self._models[name].scope = self.scope
         return self._models[name]
 
     def check(self, case: Case, model_name: str, engine_name: str) -> Outcome:
         """Check one item. What went wrong is in the outcome; nothing that a user can cause is raised."""
         model = self.model(model_name)
         path = goldens.golden_path(self.config.golden_dir, model_name, case.golden_name, case.name)
+        recorded: list[Rendering] | None = None
         try:
             if self._may_record(path):
-                self._record(case, model, path)
+                recorded = self._record(case, model, path)
             golden = self._read(path, case.file, case.name, model_name)
         except GoldenError as error:
             return Outcome((self._unusable(error),), golden_path=path)
@@ -139,11 +145,13 @@ class Checker:
         if golden is None:
             return Outcome((GoldenMissing(shown(path)),), golden_path=path)
         try:
-            renderings = [model.render(engine_name, request) for request in case.requests]
+            if recorded is not None and engine_name == model.settings.reference.name:
+                renderings = recorded
+            else:
+                renderings = [model.render(engine_name, request) for request in case.requests]
             outcome = self._compare(case, model, engine_name, golden, renderings)
             if not outcome.findings and engine_name == model.settings.reference.name:
-                edited = self._text_edited(golden, path, model)
-                outcome = replace(outcome, findings=(edited,)) if edited else outcome
+                outcome = replace(outcome, warning=self._text_edited(golden, path, model))
         except EngineUnreachable as error:
             place = model.settings.engine(engine_name).place
             found = Unreachable(str(error), place)
@@ -154,7 +162,9 @@ class Checker:
             return outcome
         history = self._history(golden, path, model, lambda: self._provenance(model, case.requests))
         if engine_name != model.settings.reference.name:
-            history = replace(history, reference_agrees=self._reference_agrees(case, model, golden))
+            agrees = self._reference_agrees(case, model, golden)
+            # A golden that the reference still renders has right IDs: what was edited is not why this engine differs.
+            history = replace(history, reference_agrees=agrees, edited=None if agrees else history.edited)
         return replace(outcome, golden_path=path, history=history)
 
     def check_ids(self, name: str, ids: list[int], model_name: str, file: str, folder: str, recorder: str) -> Outcome:
@@ -201,7 +211,7 @@ class Checker:
             return False
         return self.update is Update.ALL or not path.exists()
 
-    def _record(self, case: Case, model: Model, path: Path) -> None:
+    def _record(self, case: Case, model: Model, path: Path) -> list[Rendering]:
         name = model.settings.reference.name
         try:
             renderings = [model.render(name, request) for request in case.requests]
@@ -215,6 +225,7 @@ class Checker:
         stop = {text: ids[0] for text in case.stop if len(ids := model.vocabulary.encode(text)) == 1}
         recorded = self._provenance(model, case.requests)
         self._write(path, Golden(model.settings.name, case.name, case.file, recorded, tuple(requests), stop), model)
+        return renderings
 
     def _write(self, path: Path, golden: Golden, model: Model) -> None:
         try:
@@ -237,7 +248,7 @@ class Checker:
             templates = dict.fromkeys(find_template(request) for request in requests)
             template_hash = hashlib.sha256("\0".join(templates).encode("utf-8", "surrogatepass")).hexdigest()
         return Provenance(
-            reference.version(),
+            version_of(reference),
             version("tokenizers"),
             model.tokenizer_sha256,
             template_hash,
@@ -250,15 +261,19 @@ class Checker:
         """Recording mends a golden that cannot be read; while updating it was the writing that failed."""
         return GoldenUnusable(str(error), recordable=self.update is Update.NOTHING)
 
-    def _text_edited(self, golden: Golden, path: Path, model: Model) -> GoldenTextEdited | None:
-        """A row whose text is not that of its IDs; looked for only where the tokenizer is loaded anyway and is the same."""
-        if model.settings.reference.type != "transformers":
+    def _text_edited(self, golden: Golden, path: Path, model: Model) -> str | None:
+        """A row whose text is not that of its IDs, as a warning: the text is for people, the IDs count.
+
+        Looked for only where the tokenizer is loaded anyway, and recorded the golden.
+        """
+        by_transformers = golden.recorded.engine.startswith("transformers ")
+        if model.settings.reference.type != "transformers" or not by_transformers:
             return None
         edited = _edited(golden, path, model)
         if edited is None or golden.recorded.tokenizer_sha256 != model.tokenizer_sha256:
             return None
-        line = f":{edited.line}" if edited.line else ""
-        return GoldenTextEdited(f"{shown(path)}{line}", edited.decoded, edited.text)
+        place = f"{shown(path)}:{edited.line}" if edited.line else shown(path)
+        return f"{place}: the text says {edited.text!r}, the IDs beside it are {edited.decoded!r}: record it again"
 
     def _read(self, path: Path, file: str, case: str, model: str) -> Golden | None:
         if self._last is None or self._last[0] != path:
@@ -282,10 +297,10 @@ class Checker:
             rows = zip(case.requests, golden.requests, renderings, strict=True)
             for number, (request, recorded, rendering) in enumerate(rows, 1):
                 place = Place(number, len(renderings), len(request.messages))
-                unseen += rendering.unseen
-                found = _difference(engine, place, recorded, rendering, model, request)
-                if found is not None:
-                    findings.append(found)
+                unseen += _unseen(rendering)
+                found, without = _difference(engine, place, recorded, rendering, model, request)
+                findings += [found] if found is not None else []
+                unseen += [without] if without is not None else []
         expectation = case.expectation(model.settings.name, engine)
         met, met_at = None, None
         if expectation is not None:
@@ -294,10 +309,13 @@ class Checker:
                 met_at = next((found.position for found in findings if isinstance(found, Difference)), None)
                 findings = []
             elif not findings:
-                findings.append(ExpectationGone(engine, expectation))
+                findings.append(
+                    ExpectationGone(engine, expectation, model.settings.name if len(case.models) > 1 else None)
+                )
         findings += _prefix_findings(case.prefix_for(model.settings.name), case.requests, renderings)
         findings += _stop_findings(case, golden, model)
-        return Outcome(tuple(findings), tuple(dict.fromkeys(unseen)), met, met_at, golden=golden)
+        seen = any(_saw(rendering) for rendering in renderings)
+        return Outcome(tuple(findings), tuple(dict.fromkeys(unseen)), seen, met, met_at, golden=golden)
 
     def _history(self, golden: Golden, path: Path, model: Model, now: Callable[[], Provenance]) -> History:
         recorded = golden.recorded
@@ -308,7 +326,10 @@ class Checker:
         changed = []
         if recorded.request_sha256 != current.request_sha256:
             changed.append("the request was edited")
-        if recorded.template_sha256 != current.template_sha256:
+        then, now_engine = (str(it.engine).partition(" ")[0] for it in (recorded, current))
+        if then != now_engine and recorded.request_sha256 is not None:
+            changed.append(f"the reference became another engine ({recorded.engine} -> {current.engine})")
+        elif recorded.template_sha256 != current.template_sha256:
             changed.append(f"the template changed ({_moved(recorded.template_sha256, current.template_sha256)})")
         if recorded.tokenizer_sha256 != current.tokenizer_sha256:
             changed.append(f"the tokenizer changed ({_moved(recorded.tokenizer_sha256, current.tokenizer_sha256)})")
@@ -337,28 +358,42 @@ def _edited(golden: Golden, path: Path, model: Model) -> Edited | None:
     return None
 
 
+def _saw(rendering: Rendering) -> bool:
+    return any(part is not None for part in (rendering.ids, rendering.text, rendering.count, rendering.refused))
+
+
+def _unseen(rendering: Rendering) -> tuple[str, ...]:
+    """What an engine did not show; one that shows no IDs did not show them, whether it says so or not."""
+    if rendering.unseen or rendering.ids is not None or rendering.refused is not None:
+        return rendering.unseen
+    return ("it shows no token IDs",)
+
+
 def _difference(
     engine: str, place: Place, recorded: GoldenRequest, rendering: Rendering, model: Model, request: Request
-) -> Finding | None:
+) -> tuple[Finding | None, str | None]:
+    """What of a rendering is not the golden's, and what could not be compared."""
     if recorded.refused is not None or rendering.refused is not None:
         if recorded.refused is not None and rendering.refused is not None:
-            return None
+            return None, None
         by_engine = rendering.refused is not None
         message = rendering.refused if rendering.refused is not None else recorded.refused
         assert message is not None
-        return RefusalDiffers(engine, place, message, by_engine)
+        return RefusalDiffers(engine, place, message, by_engine), None
     assert recorded.ids is not None
     if rendering.ids is not None:
         position = first_divergence(recorded.ids, rendering.ids)
-        return None if position is None else Difference(engine, place, recorded.ids, rendering.ids, position)
-    if rendering.text is not None:
-        expected = model.reference.text(request)
-        position = first_divergence(expected, rendering.text)
-        if position is not None:
-            return TextDiffers(engine, place, expected, rendering.text, position)
+        return (None if position is None else Difference(engine, place, recorded.ids, rendering.ids, position)), None
     if rendering.count is not None and rendering.count != len(recorded.ids):
-        return CountDiffers(engine, place, len(recorded.ids), rendering.count)
-    return None
+        return CountDiffers(engine, place, len(recorded.ids), rendering.count), None
+    if rendering.text is None:
+        return None, None
+    try:
+        expected = model.reference.text(request)
+    except EngineError:
+        return None, "its text is not compared: the reference shows none"
+    position = first_divergence(expected, rendering.text)
+    return (None if position is None else TextDiffers(engine, place, expected, rendering.text, position)), None
 
 
 def _prefix_findings(rule: PrefixRule, requests: Sequence[Request], renderings: Sequence[Rendering]) -> list[Finding]:
@@ -377,7 +412,7 @@ def _prefix_findings(rule: PrefixRule, requests: Sequence[Request], renderings: 
             if position < len(earlier[1]) and position in documented:
                 met.add(position)
             elif position < len(earlier[1]) - rule.tail:
-                findings.append(PrefixBroken(earlier[0], place, earlier[1], rendering.ids, position))
+                findings.append(PrefixBroken(earlier[0], place, earlier[1], rendering.ids, position, tuple(documented)))
         earlier = place, rendering.ids
     if all(rendering.ids is not None or rendering.refused is not None for rendering in renderings):
         findings += [BreakGone(known) for at, known in documented.items() if at not in met]
@@ -406,7 +441,8 @@ def orphans(config: Config, cases_of: Mapping[str, frozenset[tuple[str, str]] | 
         if file.endswith(".py"):
             continue
         if file not in cases_of:
-            gone = not (config.folder / file).exists()
+            # With a model that this configuration never had it is another project's, in a folder that both share.
+            gone = model in config.models
         else:
             declared = cases_of[file]
             gone = declared is not None and (case, model) not in declared

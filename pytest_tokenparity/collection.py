@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,11 +15,25 @@ from .check import Outcome
 from .errors import ConfigError, EngineError, TokenParityWarning
 from .failure import CheckFailed, FailureText
 from .report import Line, Subject, failure, shows_tokens
-from .session import EQUAL, FAILED, KNOWN, OUTCOME_KEY, PARTLY, REASON_KEY, SESSION, UNREACHABLE, ParitySession
+from .session import (
+    EQUAL,
+    FAILED,
+    KNOWN,
+    OUTCOME_KEY,
+    PARTLY,
+    REASON_KEY,
+    SEEN_KEY,
+    SESSION,
+    UNREACHABLE,
+    ParitySession,
+)
 from .yaml12 import shown
 
 if TYPE_CHECKING:
     from .vocabulary import Vocabulary
+
+
+_CALLERS = frozenset({"_pytest", "pluggy", "pytest_timeout.py", "pytest_rerunfailures.py"})
 
 
 class _ConfigErrors(pytest.Collector):
@@ -29,7 +44,7 @@ class _ConfigErrors(pytest.Collector):
         if not isinstance(excinfo.value, (ConfigError, TokenParityWarning)):
             return super().repr_failure(excinfo)
         self.config.stash[SESSION].unreadable += 1
-        return FailureText([Line(str(excinfo.value), {"red": True})], shown(self.path), 1)
+        return FailureText.of_lines([Line(str(excinfo.value), {"red": True})], shown(self.path), 1)
 
 
 class ParityFile(_ConfigErrors, pytest.File):
@@ -41,14 +56,14 @@ class ParityFile(_ConfigErrors, pytest.File):
         session.tally.case_files += 1
         config = session.usable(near=self.path)
         file = read_case_file(self.path, config)
-        for message in file.warnings:
-            self.warn(TokenParityWarning(message))
-        broken = dict(file.broken)
+        broken: dict[str, Exception] = dict(file.broken)
         marks: dict[str, list[pytest.MarkDecorator]] = {}
         for case in file.cases:
             try:
+                for message in file.warnings.get(case.name, ()):
+                    self._warn(case, message)
                 marks[case.name] = [self._mark(case, name) for name in case.marks]
-            except ConfigError as fault:
+            except (ConfigError, TokenParityWarning) as fault:  # a warning where the project makes errors of them
                 broken[case.name] = fault
         for name, error in broken.items():
             yield BrokenCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}", error=error)
@@ -71,8 +86,11 @@ class ParityFile(_ConfigErrors, pytest.File):
             except (AttributeError, pytest.fail.Exception) as error:
                 raise ConfigError(f"{place}: {error}") from None
         if caught:
-            self.warn(TokenParityWarning(f"{place}: {name!r} is not registered: add it to `markers` in the ini file"))
+            self._warn(case, f"{place}: {name!r} is not registered: add it to `markers` in the ini file")
         return mark
+
+    def _warn(self, case: Case, message: str) -> None:
+        warnings.warn_explicit(TokenParityWarning(message), None, str(self.path), case.line)
 
     def _item(self, case: Case, model: str, engine: str, marks: list[pytest.MarkDecorator]) -> ParityItem:
         name = f"{case.name}[{model}-{engine}]"
@@ -89,7 +107,7 @@ class ParityFile(_ConfigErrors, pytest.File):
 class BrokenCase(_ConfigErrors):
     """A case that cannot be read: a collection error, beside which the other cases of its file run."""
 
-    def __init__(self, *, error: ConfigError, **kwargs: Any) -> None:
+    def __init__(self, *, error: Exception, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.error = error
 
@@ -105,17 +123,18 @@ class ParityItem(pytest.Item):
         self.case = case
         self.model = model
         self.engine = engine
+        self.about: list[tuple[str, object]] = [("model", model), ("engine", engine), ("shape", case.shape)]
+        self.user_properties += self.about
 
     def runtest(self) -> None:
         """Check; a finding is raised, an engine that cannot be reached is skipped if that was asked for."""
         session = self.config.stash[SESSION]
+        self.user_properties[:] = self.about  # what an earlier run of the same item said is gone
+        session.enter(self)
         outcome = session.checker.check(self.case, self.model, self.engine)
-        self.user_properties[:] = [
-            ("model", self.model),
-            ("engine", self.engine),
-            ("shape", self.case.shape),
-            *properties(outcome),
-        ]
+        self.user_properties += properties(outcome)
+        if outcome.warning is not None:
+            warnings.warn_explicit(TokenParityWarning(outcome.warning), None, str(self.path), self.case.line)
         if outcome.unreachable is not None and session.skip_unreachable:
             pytest.skip(outcome.unreachable)
         if outcome.findings:
@@ -125,10 +144,18 @@ class ParityItem(pytest.Item):
         """A finding as text; what nobody expected as a short traceback."""
         if isinstance(excinfo.value, CheckFailed):
             return failure_text(self.config.stash[SESSION], excinfo.value.outcome, self)
-        return super().repr_failure(excinfo, style or "short")
+        if isinstance(excinfo.value, (pytest.fail.Exception, pytest.skip.Exception)):
+            return super().repr_failure(excinfo, style)
+        return excinfo.getrepr(style="short", tbfilter=_without_pytest)
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         return self.path, self.case.line - 1, self.name
+
+
+def _without_pytest(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+    """The traceback without the frames of pytest and of plugins that only called on."""
+    kept = excinfo.traceback.filter(lambda entry: not _CALLERS.intersection(Path(str(entry.path)).parts))
+    return kept or excinfo.traceback[-1:]
 
 
 def properties(outcome: Outcome) -> list[tuple[str, object]]:
@@ -139,7 +166,8 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         first = outcome.first_divergence
         return [(OUTCOME_KEY, FAILED), *([] if first is None else [("first_divergence", str(first))])]
     if outcome.unseen:
-        return [(OUTCOME_KEY, PARTLY), (REASON_KEY, "; ".join(outcome.unseen))]
+        seen = [] if outcome.seen else [(SEEN_KEY, "nothing")]
+        return [(OUTCOME_KEY, PARTLY), (REASON_KEY, "; ".join(outcome.unseen)), *seen]
     if outcome.expected:
         at = [] if outcome.expected_at is None else [("first_divergence", str(outcome.expected_at))]
         return [(OUTCOME_KEY, KNOWN), (REASON_KEY, outcome.expected.reason), *at]
@@ -156,10 +184,11 @@ def failure_text(session: ParitySession, outcome: Outcome, item: ParityItem) -> 
         select=session.select(item.path, item.name),
         update_flag=session.update_flag,
         is_reference=item.engine == settings.reference.name,
+        pin=f"{item.model}/{item.engine}" if len(item.case.models) > 1 else item.engine,
     )
     vocabulary = vocabulary_of(session, item.model, outcome)
     lines = failure(outcome, subject, vocabulary, item.config.get_verbosity())
-    return FailureText(lines, shown(item.path), line, item.config.option.tbstyle == "line")
+    return FailureText.of_lines(lines, shown(item.path), line, item.config.option.tbstyle == "line")
 
 
 def vocabulary_of(session: ParitySession, model: str, outcome: Outcome) -> Vocabulary | None:

@@ -103,6 +103,8 @@ def load_config(path: Path) -> Config:
     top.only(("golden_dir", "models"))
     golden_dir = top.text("golden_dir", "golden")
     assert golden_dir is not None
+    if golden_dir.startswith("~") or "${" in golden_dir:
+        raise top.error("golden_dir", "a path relative to this file, without ~ and ${...}: goldens are committed")
     if "models" not in top.value:
         raise top.error(None, "`models:` is missing: name at least one model")
     names = top.section("models", "a mapping of model names")
@@ -260,8 +262,8 @@ def _check_option(section: Section, key: str, value: Any, wanted: tuple[type, ..
         raise section.error(key, f"expected {words}, found {kind(value)}")
     if value == "":
         raise section.error(key, "must not be empty")
-    if not flag and isinstance(value, (int, float)) and value <= 0:
-        raise section.error(key, "must be more than 0")
+    if not flag and isinstance(value, (int, float)) and not 0 < value <= 86_400:
+        raise section.error(key, "must be more than 0 and at most 86400 seconds, a day")
 
 
 def _clock(section: Section) -> datetime:

@@ -34,25 +34,35 @@ class Crash:
         return f"{self.path}:{self.lineno}: {self.message}"
 
 
-class FailureText:
+class FailureText(str):
     """A failure without a traceback: coloured in a terminal, plain in a junit file and between processes.
 
-    With ``crash_line_alone`` (``--tb=line``) the terminal shows only what pytest makes of ``reprcrash``.
+    It is a string for plugins that read nothing else (pytest-github-actions-annotate-failures); formatted into another
+    string, as pytest's short summary does on CI, it is its first line. With ``crash_line_alone`` (``--tb=line``) the
+    terminal shows only what pytest makes of ``reprcrash``.
     """
 
-    def __init__(self, lines: Sequence[Line], path: str, lineno: int, crash_line_alone: bool = False) -> None:
-        self.lines = lines
-        self.reprcrash = Crash(path, lineno, lines[0].text)
-        self.crash_line_alone = crash_line_alone
+    lines: Sequence[Line]
+    reprcrash: Crash
+    crash_line_alone: bool
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[Line], path: str, lineno: int, crash_line_alone: bool = False) -> FailureText:
+        """A failure as a report has it."""
+        failure = cls("\n".join(line.text for line in lines))
+        failure.lines = lines
+        failure.reprcrash = Crash(path, lineno, lines[0].text)
+        failure.crash_line_alone = crash_line_alone
+        return failure
 
     @classmethod
     def of_text(cls, text: str, path: str, lineno: int, crash_line_alone: bool) -> FailureText:
         """A failure that came as plain text: from another process, or from a test function."""
         first, *rest = text.split("\n")
-        return cls([Line(first, HEADLINE_STYLE), *map(Line, rest)], path, lineno, crash_line_alone)
+        return cls.of_lines([Line(first, HEADLINE_STYLE), *map(Line, rest)], path, lineno, crash_line_alone)
 
-    def __str__(self) -> str:
-        return "\n".join(line.text for line in self.lines)
+    def __format__(self, spec: str) -> str:
+        return format(self.lines[0].text, spec)
 
     def toterminal(self, writer: pytest.TerminalReporter) -> None:
         """Write to pytest's terminal writer, which knows about colour."""

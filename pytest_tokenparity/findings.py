@@ -94,6 +94,8 @@ class PrefixBroken:
     earlier: list[int]
     later: list[int]
     position: int
+    documented: tuple[int, ...] = ()
+    """The tokens at which the case documents other breaks."""
 
     @property
     def headline(self) -> str:
@@ -121,9 +123,16 @@ class ExpectationGone:
 
     engine: str
     expectation: Expectation
+    model: str | None = None
+    """The model, where the case runs on several."""
 
     @property
     def headline(self) -> str:
+        if self.model is not None:
+            return (
+                f"{self.engine} does not differ from the golden of {self.model}: remove the expectation at "
+                f"{self.expectation.place}, or say of which model it holds (MODEL/{self.engine})"
+            )
         return f"{self.engine} no longer differs from the golden: remove the expectation at {self.expectation.place}"
 
 
@@ -190,19 +199,6 @@ class GoldenUnusable:
 
 
 @dataclass(frozen=True)
-class GoldenTextEdited:
-    """A golden's IDs are right and the text beside them is not: who reviews it reads what no engine renders."""
-
-    place: str
-    decoded: str
-    text: str
-
-    @property
-    def headline(self) -> str:
-        return f"{self.place}: the text beside the IDs was edited by hand: it says {self.text!r}, the IDs are {self.decoded!r}"
-
-
-@dataclass(frozen=True)
 class Unreachable:
     """An engine cannot be reached; ``place`` is where the configuration names it."""
 
@@ -238,7 +234,6 @@ Finding = (
     | StopNotOneToken
     | StopChanged
     | GoldenUnusable
-    | GoldenTextEdited
     | Unreachable
     | Problem
 )

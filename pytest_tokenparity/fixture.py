@@ -17,7 +17,7 @@ from .findings import Problem
 from .models import Model
 from .report import Line, Subject, failure
 from .request import Conversation, Request, Tools
-from .session import ParitySession
+from .session import OUTCOME_KEY, REASON_KEY, ParitySession
 from .yaml12 import shown
 
 
@@ -27,6 +27,7 @@ class TokenParity:
     def __init__(self, node: pytest.Item, session: ParitySession) -> None:
         self._node = node
         self._session = session
+        session.enter(node)
 
     def assert_golden(self, name: str, ids: Iterable[int], *, model: str) -> None:
         """Compare IDs with ``golden/<model>/<test file without .py>/<name>.json``; record them under an update flag.
@@ -103,3 +104,9 @@ class FixtureEngine:
             unreachable = message if isinstance(error, EngineUnreachable) else None
             outcome = Outcome((Problem(message),), unreachable=unreachable)
             raise self._parity._ended(outcome, self._model.settings.name) from None
+
+
+def forget_properties(node: pytest.Item) -> None:
+    """Take away what an earlier run of the same test said (pytest-rerunfailures)."""
+    ours = ("model", OUTCOME_KEY, REASON_KEY, "first_divergence")
+    node.user_properties[:] = [(key, value) for key, value in node.user_properties if key not in ours]

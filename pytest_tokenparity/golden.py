@@ -167,7 +167,7 @@ def listed(golden_dir: Path) -> Iterator[tuple[Path, str, str, str]]:
 def line_of(path: Path, ids: list[int], text: str) -> int | None:
     """The line of a golden file on which a row of IDs and text stands; None if it is not written as we write it."""
     row = _row(ids, text)
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if line.strip().rstrip(",") == row:
             return number
     return None

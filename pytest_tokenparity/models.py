@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from .config import Config, EngineConfig, ModelConfig, expand
 from .engines import build_engine
 from .errors import ConfigError, EngineError, EngineUnreachable
+from .yaml12 import shown
 
 if TYPE_CHECKING:
     from .engines.base import Engine, Rendering, TokenRenderer, Wait
     from .request import Request
     from .vocabulary import Vocabulary
 
+_HAS_PLACE = re.compile(r"\S+:\d+: ")
 CustomEngine = Callable[[str, str, Mapping[str, Any]], "TokenRenderer | None"]
 """``(model, name, options)`` to an engine of somebody else's, or None."""
 
@@ -30,8 +33,10 @@ class Model:
         self.settings = settings
         self.custom = custom
         self.wait = wait
-        self.failed: dict[str, EngineError] = {}
-        self._engines: dict[str, Engine] = {}
+        self.scope = ""
+        """The folder whose conftests give engines of somebody else's."""
+        self.failed: dict[tuple[str, str], EngineError] = {}
+        self._engines: dict[tuple[str, str], Engine] = {}
         self._tokenizer_error: EngineError | None = None
 
     @cached_property
@@ -52,9 +57,12 @@ class Model:
         """Where the tokenizer comes from: a folder, or a Hub id."""
         place = self.settings.places["tokenizer"]
         source = str(expand(self.settings.tokenizer, place))
-        folder = self.config.folder / Path(source).expanduser()
-        if folder.is_dir():
-            return folder
+        folder = self.config.folder / _path(source)
+        try:
+            if folder.is_dir():
+                return folder
+        except (OSError, ValueError):  # a name that no disk takes
+            raise EngineError(f"{place}: {source[:80]!r} is no name of a folder") from None
         if _looks_like_path(source):
             raise EngineError(f"{place}: the folder {source} is not there (looked at {folder})")
         return source
@@ -81,13 +89,17 @@ class Model:
         if self.settings.template is None:
             return None
         place = self.settings.places["template"]
-        file = self.config.folder / Path(expand(self.settings.template, place)).expanduser()
+        file = self._template_file()
         try:
             return file.read_text(encoding="utf-8")
         except OSError as error:
             raise EngineError(f"{place}: {file} cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError:
             raise EngineError(f"{place}: {file} is not UTF-8") from None
+
+    def _template_file(self) -> Path:
+        place = self.settings.places["template"]
+        return self.config.folder / _path(str(expand(self.settings.template, place)))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -100,7 +112,10 @@ class Model:
         file = self._file()
         if file is None or self.settings.reference.type == "transformers":
             return Vocabulary.of(self.tokenizer())
-        return Vocabulary.of_file(file)
+        try:
+            return Vocabulary.of_file(file)
+        except EngineError as error:
+            raise EngineError(f"{self.settings.places['tokenizer']}: {error}") from None
 
     @cached_property
     def tokenizer_sha256(self) -> str:
@@ -119,29 +134,32 @@ class Model:
 
     def engine(self, name: str) -> Engine:
         """A configured engine. ConfigError if there is no such name, EngineError if it cannot be made."""
-        if name in self.failed:
-            raise self.failed[name]
-        if name not in self._engines:
+        key = (name, self.scope)
+        if key in self.failed:
+            raise self.failed[key]
+        if key not in self._engines:
             settings = self.settings.engine(name)
             try:
-                self._engines[name] = self._make(settings)
+                self._engines[key] = self._make(settings)
             except (EngineError, ConfigError) as error:
-                self.failed[name] = error if isinstance(error, EngineError) else EngineError(str(error))
-                raise self.failed[name] from None
-        return self._engines[name]
+                self.failed[key] = error if isinstance(error, EngineError) else EngineError(str(error))
+                raise self.failed[key] from None
+        return self._engines[key]
 
     def render(self, name: str, request: Request) -> Rendering:
         """Render through a configured engine. One that cannot be reached is not asked again."""
+        from .engines.base import checked_render
+
         engine = self.engine(name)
         try:
-            return engine.render(request)
+            return checked_render(engine, name, request)
         except EngineUnreachable as error:
-            self.failed[name] = error
+            self.failed[name, self.scope] = error
             raise
 
     def used_engines(self) -> list[Engine]:
         """The engines that were made and can be asked."""
-        return [engine for name, engine in self._engines.items() if name not in self.failed]
+        return [engine for key, engine in self._engines.items() if key not in self.failed]
 
     def close(self) -> None:
         for engine in self._engines.values():
@@ -155,32 +173,50 @@ class Model:
             own = self.custom(self.settings.name, settings.name, options)
         except (EngineError, ConfigError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EngineError(f"{settings.place}: the hook pytest_tokenparity_engine raised {raised(error)}") from error
         if own is not None:
             if isinstance(own, Engine):
+                own.name = settings.name
                 return own
-            if not isinstance(own, TokenRenderer):
+            if isinstance(own, type) or not isinstance(own, TokenRenderer):
                 raise EngineError(
-                    f"{settings.place}: the hook pytest_tokenparity_engine gave {type(own).__name__}, "
-                    "which has no `name` and `ids`"
+                    f"{settings.place}: the hook pytest_tokenparity_engine gave "
+                    + (
+                        f"the class {own.__name__}: give one of it, {own.__name__}(...)"
+                        if isinstance(own, type)
+                        else f"{type(own).__name__}, which has no `name` and `ids`"
+                    )
                 )
             return RendererEngine(own, settings.name)
-        return build_engine(
-            settings.name,
-            settings.type,
-            options,
-            place=settings.place,
-            folder=self.config.folder,
-            wait=self.wait,
-            local=self._local,
-            reference=lambda: self._reference_for(settings),
-        )
+        try:
+            return build_engine(
+                settings.name,
+                settings.type,
+                options,
+                place=settings.place,
+                folder=self.config.folder,
+                wait=self.wait,
+                local=self._local,
+                reference=lambda: self._reference_for(settings),
+            )
+        except EngineError as error:
+            if _HAS_PLACE.match(str(error)):
+                raise
+            raise EngineError(f"{settings.place}: {error}") from None
 
     def _local(self, name: str) -> Engine:
         from .engines.transformers import TransformersTokens
 
-        return TransformersTokens(self.tokenizer(), name=name, template=self.template, clock=self.settings.clock)
+        settings = self.settings
+        return TransformersTokens(
+            self.tokenizer(),
+            name=name,
+            template=self.template,
+            clock=settings.clock,
+            place=settings.places["tokenizer"],
+            template_file=shown(self._template_file()) if settings.template else "",
+        )
 
     def _reference_for(self, settings: EngineConfig) -> Engine:
         if settings.name == self.settings.reference.name:
@@ -188,6 +224,25 @@ class Model:
         return self.reference
 
 
+def _path(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # ~somebody who is not known here
+        return Path(text)
+
+
 def _looks_like_path(source: str) -> bool:
     """Whether a tokenizer's name can only be a folder: a Hub id is ``name`` or ``owner/name``."""
     return source.startswith((".", "/", "~", os.sep)) or source.count("/") > 1 or "\\" in source
+
+
+def version_of(engine: Engine) -> str:
+    """What an engine says it is. EngineError if it cannot say."""
+    from .engines.base import raised
+
+    try:
+        return str(engine.version())
+    except EngineError:
+        raise
+    except Exception as error:
+        raise EngineError(f"the engine {engine.name!r}: `version` raised {raised(error)}") from error

@@ -122,18 +122,20 @@ class _FailureTexts:
 
     def __init__(self, config: pytest.Config) -> None:
         self.crash_line_alone = config.option.tbstyle == "line"
+        self.rootpath = config.rootpath
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not report.failed or not any(key == OUTCOME_KEY for key, _ in report.user_properties):
             return
-        crash = getattr(report.longrepr, "reprcrash", None)
-        if isinstance(report.longrepr, str) or getattr(crash, "message", "").startswith("Failed: "):
-            from .failure import FailureText
+        from .failure import FailureText
 
+        crash = getattr(report.longrepr, "reprcrash", None)
+        plain = isinstance(report.longrepr, str) and not isinstance(report.longrepr, FailureText)
+        if plain or getattr(crash, "message", "").startswith("Failed: "):
             path, line, _ = report.location
-            text = FailureText.of_text(str(report.longrepr), path, (line or 0) + 1, self.crash_line_alone)
-            report.longrepr = text  # type: ignore[assignment]  # pytest takes any object with toterminal
+            shown = os.path.relpath(self.rootpath / path)
+            report.longrepr = FailureText.of_text(str(report.longrepr), shown, (line or 0) + 1, self.crash_line_alone)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -189,7 +191,7 @@ def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
     parity = session.config.stash.get(SESSION, None)
     if parity is None:
         return
@@ -197,7 +199,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:  # an xdist worker: the controller tells
         output["tokenparity"] = {"engines": tally.engines, "written": tally.written, "case_files": tally.case_files}
-    else:
+    elif exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
         parity.find_orphans()
 
 
@@ -218,8 +220,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def tokenparity(request: pytest.FixtureRequest) -> TokenParity:
     """Golden token IDs for IDs that the test made itself, and the configured engines (pytest-tokenparity)."""
-    from .fixture import TokenParity
+    from .fixture import TokenParity, forget_properties
 
+    forget_properties(request.node)
     return TokenParity(request.node, request.config.stash[SESSION])
 
 

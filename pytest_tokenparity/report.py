@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .check import History, Outcome
+from .compare import first_divergence
 from .findings import (
     CountDiffers,
     Difference,
     Finding,
     GoldenMissing,
-    GoldenTextEdited,
     GoldenUnusable,
     PrefixBroken,
     RefusalDiffers,
@@ -25,6 +25,7 @@ from .findings import (
     Unreachable,
 )
 from .vocabulary import Vocabulary
+from .yaml12 import shown
 
 WIDTH = 80  # columns of the table, and of a log that nobody widened
 _AROUND = 3  # tokens shown on each side of the first difference
@@ -47,6 +48,8 @@ class Subject:
     """What to give pytest to run it alone."""
     update_flag: str
     is_reference: bool = False
+    pin: str = ""
+    """What ``expect`` calls the engine: ``MODEL/ENGINE`` where the case runs on several models."""
     is_case: bool = True
 
 
@@ -76,10 +79,10 @@ def failure(outcome: Outcome, subject: Subject, vocabulary: Vocabulary | None, v
     if lines[-1].text:
         lines.append(Line(""))
     if verbosity < 2:
-        shown = others if len(others) <= _OTHERS else others[: _OTHERS - 1]
-        lines += [_labelled("also", other.headline) for other in shown]
-        if len(shown) < len(others):
-            lines.append(_labelled("also", f"{len(others) - len(shown)} more (-vv shows all)"))
+        named = others if len(others) <= _OTHERS else others[: _OTHERS - 1]
+        lines += [_labelled("also", other.headline) for other in named]
+        if len(named) < len(others):
+            lines.append(_labelled("also", f"{len(others) - len(named)} more (-vv shows all)"))
     return [*lines, *_golden(outcome), *_fix(outcome, subject, verbosity), _labelled("at", subject.at)]
 
 
@@ -92,7 +95,8 @@ def headline(outcome: Outcome) -> str:
     if history.edited:
         return f"{first.headline}; the golden was edited by hand"
     if history.changed:
-        return f"{first.headline}; since it was recorded, {_and(history.changed)}"
+        changed = [what.partition(" (")[0] for what in history.changed]  # the hashes stand below
+        return f"{first.headline}; since it was recorded, {_and(changed)}"
     return first.headline
 
 
@@ -183,8 +187,8 @@ def _text_rows(finding: TextDiffers) -> list[str]:
     sides = (("reference", finding.reference), ("rendered", finding.rendered))
     rows = []
     for label, side in sides:
-        shown = "".join(_escaped(side, at, "'", False) for at in range(start, min(len(side), finding.position + 20)))
-        rows.append(f"{label:<9}  '{shown}'")
+        part = "".join(_escaped(side, at, "'", False) for at in range(start, min(len(side), finding.position + 20)))
+        rows.append(f"{label:<9}  '{part}'")
     before = "".join(_escaped(finding.reference, at, "'", False) for at in range(start, finding.position))
     return [*rows, " " * (12 + display_width(before)) + "^"]
 
@@ -195,8 +199,19 @@ def _everything(
     """Both prompts by lines, as a diff: every ID and every character."""
     sides = [[f"{quoted(text)}  {ids}" for ids, text in vocabulary.lines(side)] for side in (left, right)]
     lines = [Line(f"  --- {labels[0]}", {"green": True}), Line(f"  +++ {labels[1]}", {"red": True})]
-    matcher = difflib.SequenceMatcher(None, sides[0], sides[1], autojunk=False)
-    for kind, a, b, c, d in matcher.get_opcodes():
+    start = first_divergence(*sides) or 0  # what is shared at both ends needs no search, which is slow
+    end = 0
+    while end < min(map(len, sides)) - start and sides[0][-1 - end] == sides[1][-1 - end]:
+        end += 1
+    middles = [side[start : len(side) - end] for side in sides]
+    matcher = difflib.SequenceMatcher(None, middles[0], middles[1], autojunk=False)
+    moved = [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in matcher.get_opcodes()]
+    left_end, right_end = (len(side) - end for side in sides)
+    for kind, a, b, c, d in [
+        ("equal", 0, start, 0, start),
+        *moved,
+        ("equal", left_end, len(sides[0]), right_end, len(sides[1])),
+    ]:
         if kind == "equal":
             lines += [Line(f"      {row}") for row in sides[0][a:b]]
             continue
@@ -238,7 +253,7 @@ def _golden(outcome: Outcome) -> list[Line]:
 def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
     first = outcome.findings[0]
     record = command(subject, subject.update_flag)
-    if isinstance(first, (GoldenMissing, RequestsChanged, StopChanged, GoldenTextEdited)):
+    if isinstance(first, (GoldenMissing, RequestsChanged, StopChanged)):
         return [_labelled("record", record)]
     if isinstance(first, GoldenUnusable):
         return [_labelled("record", record)] if first.recordable else []
@@ -250,7 +265,7 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
     if isinstance(first, StopNotOneToken):
         return [_labelled("fix", "take it out of `stop`: engines drop such a string, or never match it")]
     lines = []
-    if isinstance(first, (Difference, RefusalDiffers, TextDiffers)):
+    if isinstance(first, _AGAINST_GOLDEN):
         history = outcome.history
         if history and history.edited:
             lines.append(_labelled("record", f"{record}  (writes what the reference renders)"))
@@ -265,7 +280,9 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
             if isinstance(first, RefusalDiffers):
                 same = "send a request that both render"
             lines.append(_labelled("fix", f"{same}; or pin it in the case:"))
-            lines.append(_labelled("", f"expect: {{{subject.engine}: {{differs: [unknown], reason: ...}}}}"))
+            lines.append(
+                _labelled("", f"expect: {{{subject.pin or subject.engine}: {{differs: [unknown], reason: ...}}}}")
+            )
     elif isinstance(first, PrefixBroken):
         broken = [found for found in outcome.findings if isinstance(found, PrefixBroken)]
         lines.append(
@@ -280,9 +297,10 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
 def _known_break(broken: Sequence[PrefixBroken]) -> str:
     """What a case says about breaks that are known: a tail where all stand near the end, else each of them."""
     tail = max(len(found.earlier) - found.position for found in broken)
-    if tail <= _TAIL:
+    documented = broken[0].documented
+    if tail <= _TAIL and not documented:
         return f"prefix: {{tail: {tail}}}"
-    positions = dict.fromkeys(found.position for found in broken)
+    positions = dict.fromkeys([*documented, *(found.position for found in broken)])
     return f"prefix: {{breaks: [{', '.join(f'{{at: {at}, reason: ...}}' for at in positions)}]}}"
 
 
@@ -291,7 +309,7 @@ def _labelled(label: str, text: str) -> Line:
 
 
 def _name(outcome: Outcome) -> str:
-    return outcome.golden_path.name if outcome.golden_path else "the golden"
+    return shown(outcome.golden_path) if outcome.golden_path else "the golden"
 
 
 def _cut(text: str) -> str:

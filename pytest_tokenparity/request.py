@@ -46,6 +46,8 @@ class Request:
         A request that continues the final message has no generation prompt unless it asks for one.
         """
         kwargs = dict(template_kwargs)
+        for key in RESERVED_KWARGS.intersection(kwargs).difference(("add_generation_prompt", "continue_final_message")):
+            raise TypeError(f"{key!r} is no switch of a template")
         continued = bool(kwargs.pop("continue_final_message", False))
         prompted = bool(kwargs.pop("add_generation_prompt", not continued))
         return cls(conversation, tools, kwargs, prompted, continued)

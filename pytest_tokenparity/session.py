@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .errors import ConfigError, TokenParityError
+from .errors import ConfigError
 
 if TYPE_CHECKING:
     from .check import Checker
@@ -23,7 +24,7 @@ ALIAS = "--update-golden"
 ALIAS_IS_OURS = pytest.StashKey[bool]()
 
 OUTCOME_KEY = "tokenparity"
-REASON_KEY = "reason"
+REASON_KEY, SEEN_KEY = "reason", "seen"
 EQUAL, KNOWN, PARTLY, FAILED, UNREACHABLE = "equal", "known difference", "partly checked", "failed", "unreachable"
 """What an item's property ``tokenparity`` says of it, in reports and in the junit file."""
 
@@ -53,11 +54,13 @@ class ParitySession:
         self.config_path = config_path
         self.config: Config | None = None
         self.config_error: ConfigError | None = None
+        self._hook: Any = config.hook
         self.tally = Tally()
         self.unreadable = 0
         """How many case files, or cases, could not be read: collection errors that stop no other test."""
         self.orphans: list[Path] = []
         self.pruned: list[Path] = []
+        self.not_pruned: dict[Path, str] = {}
         option = config.option
         self.updating: bool = option.tokenparity_update or option.tokenparity_update_new
         self.pruning: bool = option.tokenparity_prune
@@ -121,7 +124,8 @@ class ParitySession:
         if "checker" in self.__dict__:
             self.tally.engines = list(dict.fromkeys(map(_description, self.checker.used_engines())))
             self.tally.written = {str(path): status for path, status in self.checker.written.items()}
-            self.checker.close()
+            with suppress(Exception):  # an engine of somebody else's may raise anything, and the end of a run must not
+                self.checker.close()
         return self.tally
 
     def find_orphans(self) -> None:
@@ -135,18 +139,22 @@ class ParitySession:
         declared: dict[str, frozenset[tuple[str, str]] | None] = {}
         for _, _, _, file in listed(self.config.golden_dir):
             path = self.config.folder / file
-            if file in declared or not path.is_file() or file.endswith(".py"):
-                continue
             try:
+                if file in declared or not path.is_file() or file.endswith(".py"):
+                    continue
                 cases = load_case_file(path, self.config).cases
                 declared[file] = frozenset((case.name, model) for case in cases for model in case.models)
-            except ConfigError:
+            except (ConfigError, OSError, ValueError):  # broken, or no name of a file
                 declared[file] = None
         self.orphans = orphans(self.config, declared)
         if self.pruning and not self.pytest_config.option.collectonly:
             for path in self.orphans:
-                remove(path, self.config.golden_dir)
-            self.pruned, self.orphans = self.orphans, []
+                try:
+                    remove(path, self.config.golden_dir)
+                    self.pruned.append(path)
+                except OSError as error:
+                    self.not_pruned[path] = error.strerror or str(error)
+            self.orphans = []
 
     def select(self, path: Path, name: str) -> str:
         """What to give pytest, from the folder where it was started, to run one item."""
@@ -157,13 +165,18 @@ class ParitySession:
         return f"{Path(relative).as_posix()}::{name}"
 
     def _custom_engine(self, model: str, name: str, options: Mapping[str, Any]) -> Any:
-        return self.pytest_config.hook.pytest_tokenparity_engine(
-            config=self.pytest_config, model=model, name=name, options=options
-        )
+        return self._hook.pytest_tokenparity_engine(config=self.pytest_config, model=model, name=name, options=options)
+
+    def enter(self, node: pytest.Item) -> None:
+        """From here on it is this item's: engines of a conftest below the folder of another one are not its own."""
+        self._hook = node.ihook
+        if "checker" in self.__dict__ or self.config is not None:
+            several = len(self.pytest_config.hook.pytest_tokenparity_engine.get_hookimpls()) > 1
+            self.checker.scope = str(node.path.parent) if several else ""
 
 
 def _description(engine: Engine) -> str:
     try:
-        return engine.describe()
-    except TokenParityError:
+        return str(engine.describe())
+    except Exception:  # an engine of somebody else's may raise anything, and a summary must not
         return f"{engine.name} (it did not say what it is)"

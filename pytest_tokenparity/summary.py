@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
-from .session import EQUAL, FAILED, KNOWN, OUTCOME_KEY, PARTLY, REASON_KEY, UNREACHABLE, ParitySession
+from .session import EQUAL, FAILED, KNOWN, OUTCOME_KEY, PARTLY, REASON_KEY, SEEN_KEY, UNREACHABLE, ParitySession
 
+_NO_ENDS = ("deselected", "rerun", "warnings", "")  # items that did not run, runs that were not the last, other things
+SKIPPED, XFAILED = "skipped", "xfailed"
 _WORDS = {
     EQUAL: "equal to the golden",
     KNOWN: "known to differ",
     PARTLY: "partly checked",
     FAILED: "failed",
     UNREACHABLE: "not checked",
+    SKIPPED: "skipped",
+    XFAILED: "failed as expected",
 }
 
 
@@ -25,12 +29,12 @@ def write_summary(terminal: pytest.TerminalReporter, session: ParitySession) -> 
     """Write the section, where there is something to say."""
     checks = list(_checks(terminal))
     lines = [
-        *_checked(checks),
+        *_checked(checks, session.unreadable),
         *_not_checked(checks),
         *_known(checks, terminal.verbosity),
         *_written(session, bool(checks)),
     ]
-    if checks and (terminal.verbosity >= 0 or any(check[OUTCOME_KEY] == FAILED for check in checks)):
+    if checks and terminal.verbosity >= 0:
         lines += [(f"engine   {name}", {}) for name in session.tally.engines]
     if not lines:
         return
@@ -42,38 +46,59 @@ def write_summary(terminal: pytest.TerminalReporter, session: ParitySession) -> 
 
 _Check = dict[str, object]
 """What one check said of itself: the properties of a report up to the next outcome, with the item's name."""
+_WORST = [EQUAL, KNOWN, PARTLY, SKIPPED, XFAILED, UNREACHABLE, FAILED]
 _Line = tuple[str, dict[str, bool]]
 
 
 def _checks(terminal: pytest.TerminalReporter) -> Iterable[_Check]:
-    """Every check of every test; a test function may make several. Of a test that ran twice the last run counts."""
-    seen: dict[str, list[_Check]] = {}
+    """What each test says of itself. Of several checks in one test function the worst counts, of several runs the last."""
+    seen: dict[str, _Check] = {}
     for category, reports in terminal.stats.items():
-        for report in reports if category != "rerun" else []:  # pytest-rerunfailures: runs that are not the last
-            found: Any = getattr(report, "user_properties", None)
-            if not found or not any(key == OUTCOME_KEY for key, _ in found):
+        for report in reports if category not in _NO_ENDS else []:
+            found = [(key, value) for key, value in getattr(report, "user_properties", [])]
+            if not any(key in (OUTCOME_KEY, "shape") for key, _ in found):
                 continue
             checks: list[_Check] = []
             about: _Check = {"item": report.nodeid.rpartition("::")[2]}
             for key, value in found:
                 if key == OUTCOME_KEY:
                     checks.append({**about, key: value})
-                elif checks and key in (REASON_KEY, "first_divergence"):
+                elif checks and key in (REASON_KEY, SEEN_KEY, "first_divergence"):
                     checks[-1][key] = value
                 else:
                     about[key] = value
-            seen[report.nodeid] = checks
-    return (check for checks in seen.values() for check in checks)
+            ended = _ended(report)
+            if ended == XFAILED or (ended and not checks):  # skipped by a mark, timed out, or what nobody expected
+                checks = [{**about, OUTCOME_KEY: ended}]
+            if checks:
+                worst = max(checks, key=lambda check: _WORST.index(str(check[OUTCOME_KEY])))
+                seen[report.nodeid] = {
+                    **worst,
+                    "checked": any(check[OUTCOME_KEY] in (EQUAL, KNOWN) for check in checks),
+                }
+    return seen.values()
 
 
-def _checked(checks: list[_Check]) -> list[_Line]:
-    if not checks:
+def _ended(report: Any) -> str | None:
+    """How a report ends that says nothing of a check."""
+    if hasattr(report, "wasxfail"):
+        return XFAILED if report.skipped else None
+    return FAILED if report.failed else SKIPPED if report.skipped else None
+
+
+def _checked(checks: list[_Check], unreadable: int) -> list[_Line]:
+    if not checks and not unreadable:
         return []
     counts = Counter(str(check[OUTCOME_KEY]) for check in checks)
-    words = ", ".join(f"{counts[key]} {word}" for key, word in _WORDS.items() if counts[key])
-    if counts[UNREACHABLE] == len(checks):
+    parts = [f"{counts[key]} {word}" for key, word in _WORDS.items() if counts[key]]
+    words = ", ".join([*parts, *([f"{unreadable} could not be read"] if unreadable else [])])
+    if not any(check["checked"] or _was_seen(check) for check in checks):
         return [(f"NOTHING WAS CHECKED: {words}", {"red": True, "bold": True})]
     return [(f"checked  {words}", {})]
+
+
+def _was_seen(check: _Check) -> bool:
+    return check[OUTCOME_KEY] not in (UNREACHABLE, SKIPPED) and check.get(SEEN_KEY) != "nothing"
 
 
 def _not_checked(checks: list[_Check]) -> list[_Line]:
@@ -85,8 +110,12 @@ def _not_checked(checks: list[_Check]) -> list[_Line]:
             for check in checks
             if check[OUTCOME_KEY] == outcome
         )
-        lines += [(f"{_WORDS[outcome]}: {count} of {reason}", dict(style)) for reason, count in reasons.items()]
+        lines += [(f"{_WORDS[outcome]}: {_items(count)} of {reason}", dict(style)) for reason, count in reasons.items()]
     return lines
+
+
+def _items(count: int) -> str:
+    return f"{count} item{'' if count == 1 else 's'}"
 
 
 def _known(checks: list[_Check], verbosity: int) -> list[_Line]:
@@ -128,7 +157,13 @@ def _written(session: ParitySession, any_check: bool) -> list[_Line]:
         for path in session.orphans
     ]
     lines += [(f"deleted  {_shown(path)}", {"yellow": True}) for path in session.pruned]
-    if session.pruning and not session.pruned and not session.orphans:
+    lines += [
+        (f"kept     {_shown(path)}: cannot be deleted: {why}", {"red": True})
+        for path, why in session.not_pruned.items()
+    ]
+    if session.pruning and session.config is None:
+        lines.append(("no golden was looked at: there is no configuration that can be used", {"red": True}))
+    elif session.pruning and not (session.pruned or session.orphans or session.not_pruned):
         lines.append(("no golden is an orphan: nothing to delete", {}))
     return lines
 

@@ -87,6 +87,8 @@ class Section:
         value = self.value[key]
         if not isinstance(value, str) or not value:
             raise self.error(key, f"expected a string, found {kind(value)}{number_hint(value)}")
+        if "\0" in value:
+            raise self.error(key, "NUL cannot stand here")
         return value
 
     def flag(self, key: str, default: bool) -> bool:
@@ -150,6 +152,8 @@ def load(path: Path) -> Document:
 
 def loads(text: str, path: Path) -> Document:
     """Read YAML text; ``path`` is what errors name."""
+    if text.count("[") + text.count("{") > _MANY_BRACKETS and _flow_depth(text) > _MANY_BRACKETS:
+        raise ConfigError(f"{shown(path)}:1: nested more than {MAX_DEPTH} deep")
     disguise = _Disguise(text)
     loader = _loader()
     try:
@@ -234,6 +238,18 @@ def _codepoint(character: Any) -> int:
     return character if isinstance(character, int) else ord(str(character)[0])
 
 
+_MANY_BRACKETS = 10_000
+
+
+def _flow_depth(text: str) -> int:
+    """How deep brackets open, strings not looked at: old versions of libyaml crash where no file of sense goes."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
 @cache
 def _loader() -> Any:
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -261,13 +277,15 @@ class _Disguise:
         self.lead = ""
         breaks = [mark for mark in "\u0085\u2028\u2029" if mark in text]
         if breaks:
-            free = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
+            spelled = text.upper()
+            codes = range(0xF0000, 0xF1000)
+            free = (chr(code) for code in codes if chr(code) not in text and f"{code:08X}" not in spelled)
             self.characters = {ord(next(free)): mark for mark in breaks}
             self.text = text.translate({ord(mark): chr(code) for code, mark in self.characters.items()})
         if _SURROGATE_ESCAPE.search(text):
             for lead, first in (("e", 0xE000), ("f", 0xF000)):
                 taken = any(first <= ord(character) < first + 0xE00 for character in self.text)
-                if not taken and not re.search(rf"\\u{lead}[0-9a-dA-D]", text, re.IGNORECASE):
+                if not taken and not re.search(rf"\\u(?:0000)?{lead}[0-9a-dA-D]", text, re.IGNORECASE):
                     self.lead, self.first = lead, first
                     self.text = _SURROGATE_ESCAPE.sub(self._put_on, self.text)
                     break
@@ -301,6 +319,7 @@ class _Builder:
         self.disguise = disguise
         self.lines: dict[Where, int] = {}
         self.values = 0
+        self.merging = 0  # inside how many merges: what is merged does not take the lines of a mapping's own keys
         self.open: set[int] = set()  # nodes being built: an alias back into one would never end
 
     def fail(self, node: yaml.Node, message: str) -> NoReturn:
@@ -324,12 +343,16 @@ class _Builder:
                 items = []
                 for index, child in enumerate(node.value):
                     place = (*where, index)
-                    self.lines[place] = child.start_mark.line + 1
+                    self.put_line(place, child)
                     items.append(self.build(child, place))
                 return items
             return self.mapping(node, where)
         finally:
             self.open.discard(id(node))
+
+    def put_line(self, place: Where, node: yaml.Node) -> None:
+        if not self.merging or place not in self.lines:
+            self.lines[place] = node.start_mark.line + 1
 
     def mapping(self, node: yaml.Node, where: Where) -> dict[str, Any]:
         if node.tag != "tag:yaml.org,2002:map":
@@ -351,7 +374,7 @@ class _Builder:
             place = (*where, key)
             if key in own:
                 self.fail(key_node, f"the key {key!r} stands twice (first on line {self.lines[place]})")
-            self.lines[place] = key_node.start_mark.line + 1
+            self.put_line(place, key_node)
             own[key] = self.build(value_node, place)
         return {**merged, **own}
 
@@ -361,10 +384,10 @@ class _Builder:
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
                 self.fail(source, "`<<` takes a mapping or a list of mappings")
-            lines, self.lines = self.lines, {}  # the lines of what is merged are not those of the mapping's own keys
+            self.merging += 1
             for key, value in self.build(source, where).items():
                 merged.setdefault(key, value)
-            self.lines = {**self.lines, **lines}
+            self.merging -= 1
         return merged
 
     def scalar(self, node: yaml.ScalarNode) -> Any:

@@ -6,7 +6,7 @@ import operator
 import sysconfig
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+_PACKAGE = str(Path(__file__).parent.parent)
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -109,20 +110,41 @@ class RendererEngine(Engine):
         # A renderer that changes what it is given must not change what the next engine sees.
         own = request.copy()
         try:
-            answer = self.renderer.ids(own.messages, own.tools, **own.keywords)
+            ids = token_ids(self.renderer.ids(own.messages, own.tools, **own.keywords), f"the engine {self.name!r}")
         except RequestRefused as refusal:
             return Rendering(refused=str(refusal))
         except TokenParityError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if is_template_error(error):
                 return Rendering(refused=raised(error))
             raise EngineError(f"the engine {self.name!r} raised {raised(error)}") from error
-        return Rendering(ids=token_ids(answer, f"the engine {self.name!r}"))
+        return Rendering(ids=ids)
 
     def version(self) -> str:
         kind = type(self.renderer)
         return f"{self.name} ({kind.__module__}.{kind.__qualname__})"
+
+
+def checked_render(engine: Engine, name: str, request: Request) -> Rendering:
+    """A rendering of any engine, somebody else's too: EngineError in one line for what is none, or raises."""
+    if type(engine).__module__.startswith(f"{__package__}."):
+        return engine.render(request)
+    try:
+        rendering: Any = engine.render(request.copy())
+        if isinstance(rendering, Rendering) and rendering.ids is not None:
+            rendering = replace(rendering, ids=token_ids(rendering.ids, f"the engine {name!r}"))
+    except RequestRefused as refusal:
+        return Rendering(refused=str(refusal))
+    except TokenParityError:
+        raise
+    except (Exception, SystemExit) as error:
+        if is_template_error(error):
+            return Rendering(refused=raised(error))
+        raise EngineError(f"the engine {name!r} raised {raised(error)}") from error
+    if not isinstance(rendering, Rendering):
+        raise EngineError(f"the engine {name!r} must give a Rendering, it gave {type(rendering).__name__}")
+    return rendering
 
 
 def ids_of(rendering: Rendering, name: str) -> list[int]:
@@ -166,9 +188,8 @@ def is_template_error(error: BaseException) -> bool:
 
 def raised(error: BaseException) -> str:
     """``KeyError: 'x' (prompts.py:12)``: an exception of other people's code, and the last line of theirs."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    own = [frame for frame in frames if not frame.filename.startswith((*_LIBRARIES, "<frozen"))]
-    last = (own or frames)[-1:]
+    frames = traceback.extract_tb(error.__traceback__)
+    last = [frame for frame in frames if not frame.filename.startswith((*_LIBRARIES, _PACKAGE, "<"))][-1:]
     place = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""
     return f"{type(error).__name__}: {one_line(str(error))}{place}"
 
@@ -176,4 +197,5 @@ def raised(error: BaseException) -> str:
 def one_line(message: str, most: int = 300) -> str:
     """A message on one line, cut at ``most`` characters."""
     flat = " ".join(message.split())
+    flat = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in flat)
     return flat if len(flat) <= most else flat[: most - 1] + "…"

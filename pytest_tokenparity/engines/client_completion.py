@@ -61,7 +61,7 @@ class ClientCompletionTokens(Engine):
             text = self._render(own.messages, own.tools, **own.keywords)
         except (RequestRefused, EngineError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if is_template_error(error):
                 raise RequestRefused(f"render raised {raised(error)}") from error
             raise EngineError(f"{self.name}: `render` raised {raised(error)}") from error
@@ -103,7 +103,7 @@ def import_render(path: str, folder: Path, place: str) -> Render:
         found: Any = importlib.import_module(module_name)
         for step in attribute.split("."):
             found = getattr(found, step)
-    except Exception as error:  # importing runs the user's code
+    except (Exception, SystemExit) as error:  # importing runs the user's code
         raise EngineError(f"{place}: `render: {path}` cannot be imported: {raised(error)}") from error
     finally:
         if added and entry in sys.path:

@@ -15,6 +15,7 @@ from ..errors import EngineError, EngineUnreachable
 from .base import Wait, one_line
 
 DEFAULT_TIMEOUT = 60.0  # seconds
+IDENTITY_TIMEOUT = 5.0  # seconds: who a server is can be left out, and must not hold the end of a run
 MAX_REPLY = 64 * 1024 * 1024  # bytes: a million tokens with their pieces stay far below
 
 
@@ -66,11 +67,19 @@ class JsonServer:
                 f"{name}: {without_secrets(base_url)!r} is no URL of a server; it looks like http://localhost:8080"
             )
         self.shown = without_secrets(base_url).rstrip("/")
-        self.client = httpx.Client(base_url=url, transport=transport, timeout=timeout)
+        try:
+            self.client = httpx.Client(base_url=url, transport=transport, timeout=timeout)
+        except (
+            Exception
+        ) as error:  # what the environment asks for: a proxy of an unknown kind, a missing certificate file
+            raise EngineError(
+                f"{name}: no HTTP client can be made as the environment asks: {one_line(str(error))}"
+            ) from None
         weakref.finalize(self, self.client.close)  # an engine that nobody closed leaves no open socket behind
 
-    def get(self, path: str) -> Reply:
-        return self._ask("GET", path, None)
+    def get(self, path: str, timeout: float | None = None) -> Reply:
+        """Ask for JSON; ``timeout`` (seconds) where the server's own is too long."""
+        return self._ask("GET", path, None, timeout)
 
     def post(self, path: str, body: dict[str, Any]) -> Reply:
         """Send ``body`` as JSON. EngineUnreachable if nobody answers in time, EngineError if the answer is not JSON."""
@@ -79,12 +88,12 @@ class JsonServer:
     def close(self) -> None:
         self.client.close()
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> Reply:
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None, timeout: float | None = None) -> Reply:
         started = time.monotonic()
         pause = 0.1
         while True:
             try:
-                reply = self._once(method, path, body)
+                reply = self._once(method, path, body, timeout)
             except httpx.ConnectError as error:
                 if time.monotonic() - started >= self.wait.refused:
                     raise EngineUnreachable(self._unreachable(error)) from None
@@ -99,9 +108,11 @@ class JsonServer:
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
 
-    def _once(self, method: str, path: str, body: dict[str, Any] | None) -> Reply:
+    def _once(self, method: str, path: str, body: dict[str, Any] | None, timeout: float | None) -> Reply:
         try:
-            status, content, kind = self._exchange(method, path, body)
+            status, content, kind = self._exchange(method, path, body, timeout)
+        except (ValueError, OverflowError) as error:  # half a surrogate pair, a host name that is none, a time too long
+            raise EngineError(f"{self.name} at {self.shown} cannot be asked: {one_line(str(error))}") from None
         except httpx.ConnectError:
             raise
         except httpx.TimeoutException:
@@ -123,11 +134,15 @@ class JsonServer:
                 "is this the right server and port?"
             ) from None
 
-    def _exchange(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, bytes, str]:
+    def _exchange(
+        self, method: str, path: str, body: dict[str, Any] | None, timeout: float | None
+    ) -> tuple[int, bytes, str]:
         for attempt in (1, 2):
             answered = False
             try:
-                with self.client.stream(method, path, json=body) as response:
+                with self.client.stream(
+                    method, path, json=body, timeout=min(timeout or self.timeout, self.timeout)
+                ) as response:
                     answered = True
                     content = bytearray()
                     for chunk in response.iter_bytes():
@@ -145,7 +160,7 @@ class JsonServer:
         raise AssertionError("the second attempt returns or raises")
 
     def _unreachable(self, error: httpx.ConnectError) -> str:
-        reason = one_line(str(error))
+        reason = re.sub(r"^\[Errno -?\d+\] ", "", one_line(str(error)))  # the number differs by system
         low = reason.lower()
         if "ssl" in low or "certificate" in low:
             return f"{self.name} at {self.shown}: TLS failed: {reason}"

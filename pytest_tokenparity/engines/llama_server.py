@@ -6,12 +6,13 @@ and parses them), read in llama.cpp b11434 and seen on b11549.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError
 from ..request import Request
 from .base import Engine, Rendering, Wait, one_line, token_ids
-from .http import DEFAULT_TIMEOUT, JsonServer, Reply
+from .http import DEFAULT_TIMEOUT, IDENTITY_TIMEOUT, JsonServer, Reply
 
 if TYPE_CHECKING:
     import httpx
@@ -34,9 +35,7 @@ class LlamaServer:
             if not isinstance(prompt, str):
                 raise self._unusable("/apply-template", reply, 'expected {"prompt": "..."}')
             return prompt, None
-        # llama.cpp answers 400 when the template raises and 500 when its parser rejects the body (Missing 'role'):
-        # both are its word on this request.
-        if reply.status in (400, 500) and _is_error_object(reply):
+        if _is_refusal(reply):
             return None, reply.message
         raise self._unusable("/apply-template", reply, "expected a prompt")
 
@@ -84,7 +83,7 @@ class LlamaServer:
         self._model_is_served = True
 
     def _props(self) -> dict[str, Any]:
-        reply = self.server.get("/props")
+        reply = self.server.get("/props", timeout=IDENTITY_TIMEOUT)
         return reply.body if reply.ok and isinstance(reply.body, dict) else {}
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -160,5 +159,18 @@ class LlamaCppTokens(Engine):
         self._server.close()
 
 
-def _is_error_object(reply: Reply) -> bool:
-    return isinstance(reply.body, dict) and isinstance(reply.body.get("error"), dict)
+_NOT_THE_REQUEST = re.compile(r"\bmodel\b.*\bnot found\b|--jinja\b|api key|out of memory", re.IGNORECASE)
+
+
+def _is_refusal(reply: Reply) -> bool:
+    """Whether an error is the server's word on this request.
+
+    llama.cpp answers 400 when the template raises, and 500 when its parser rejects the body ("Failed to parse messages:
+    Missing 'role'"). A missing model, a flag that the server was not started with or an exhausted machine come with the
+    same numbers, and say nothing of the request.
+    """
+    if not (isinstance(reply.body, dict) and isinstance(reply.body.get("error"), dict)):
+        return False
+    if _NOT_THE_REQUEST.search(reply.message):
+        return False
+    return reply.status == 400 or (reply.status == 500 and reply.message.startswith(("Failed to parse", "Unable to")))

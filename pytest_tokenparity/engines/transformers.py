@@ -21,14 +21,23 @@ class TransformersTokens(Engine):
     """IDs from ``tokenizer.apply_chat_template``, tokenizer being a Transformers tokenizer or a name or folder of one.
 
     ``template`` overrides the tokenizer's own chat template; ``clock`` is what the template's ``strftime_now`` sees
-    (None: the real clock). Any exception that the template raises while rendering is a refusal. EngineError: no
+    (None: the real clock). ``place`` and ``template_file`` are what errors name. Any exception that the template raises while rendering is a refusal. EngineError: no
     tokenizer, no template, or a template with a syntax error.
     """
 
     def __init__(
-        self, tokenizer: Any, *, name: str = "transformers", template: str | None = None, clock: datetime | None = None
+        self,
+        tokenizer: Any,
+        *,
+        name: str = "transformers",
+        template: str | None = None,
+        clock: datetime | None = None,
+        place: str = "",
+        template_file: str = "",
     ) -> None:
         self.name = name
+        self._place = place or name
+        self._template_file = template_file
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
         self.template = template
         self.clock = clock
@@ -50,10 +59,8 @@ class TransformersTokens(Engine):
         """The chat template that this request is rendered with. EngineError if there is none."""
         try:
             return str(self.tokenizer.get_chat_template(self.template, request.tools))
-        except ValueError as error:
-            raise EngineError(
-                f"{self.name}: the tokenizer has no chat template ({one_line(str(error), 120)}); give `template:`"
-            ) from None
+        except ValueError:
+            raise EngineError(f"{self._place}: the tokenizer has no chat template; give one with `template:`") from None
 
     def version(self) -> str:
         return f"transformers {version('transformers')}"
@@ -76,11 +83,14 @@ class TransformersTokens(Engine):
         except (EngineError, ImportError) as error:  # ImportError: jinja2 is too old for this Transformers
             raise EngineError(f"{self.name}: {one_line(str(error))}") from None
         except TemplateSyntaxError as error:
+            if self._template_file:
+                raise EngineError(f"{self._template_file}:{error.lineno}: {error.message}") from None
             raise EngineError(
-                f"{self.name}: the chat template has a syntax error on line {error.lineno}: {error.message}"
+                f"{self._place}: the chat template has a syntax error on line {error.lineno}: {error.message}"
             ) from None
         except SyntaxError as error:  # of the Python that jinja2 made of the template: its line says nothing
-            raise EngineError(f"{self.name}: the chat template has a syntax error: {error.msg}") from None
+            source = self._template_file or f"{self._place}: the chat template"
+            raise EngineError(f"{source} has a syntax error: {error.msg}") from None
         except Exception as error:
             raise RequestRefused(one_line(str(error) or type(error).__name__)) from None
 
