@@ -144,7 +144,8 @@ class ParityItem(pytest.Item):
         """A finding as text; what nobody expected as a short traceback."""
         if isinstance(excinfo.value, CheckFailed):
             return failure_text(self.config.stash[SESSION], excinfo.value.outcome, self)
-        if isinstance(excinfo.value, (pytest.fail.Exception, pytest.skip.Exception)):
+        ended = excinfo.value
+        if isinstance(ended, pytest.skip.Exception) or (isinstance(ended, pytest.fail.Exception) and not ended.pytrace):
             return super().repr_failure(excinfo, style)
         return excinfo.getrepr(style="short", tbfilter=_without_pytest)
 

@@ -13,9 +13,9 @@ from .collection import properties, vocabulary_of
 from .config import check_name
 from .engines.base import ids_of, token_ids
 from .errors import ConfigError, EngineError, EngineUnreachable
-from .findings import Problem
+from .findings import Problem, Unreachable
 from .models import Model
-from .report import Line, Subject, failure
+from .report import Subject, failure
 from .request import Conversation, Request, Tools
 from .session import OUTCOME_KEY, REASON_KEY, ParitySession
 from .yaml12 import shown
@@ -51,16 +51,7 @@ class TokenParity:
         if not outcome.findings:
             self._node.user_properties += [("model", model), *properties(outcome)]
             return
-        subject = Subject(
-            engine="the test",
-            at=f"{self._at()}, golden {name!r}",
-            select=self._session.select(self._node.path, self._node.nodeid.partition("::")[2]),
-            update_flag=self._session.update_flag,
-            is_case=False,
-        )
-        vocabulary = vocabulary_of(self._session, model, outcome)
-        text = failure(outcome, subject, vocabulary, self._node.config.get_verbosity())
-        raise self._ended(outcome, model, text)
+        raise self._ended(outcome, model, f", golden {name!r}")
 
     def engine(self, model: str, name: str) -> FixtureEngine:
         """The configured engine ``name`` of ``model``: a TokenRenderer."""
@@ -73,15 +64,21 @@ class TokenParity:
             raise self._ended(Outcome((Problem(str(error)),))) from None
         return FixtureEngine(runtime, name, self)
 
-    def _at(self) -> str:
-        return f"{shown(self._node.path)}:{(self._node.reportinfo()[1] or 0) + 1}: {self._node.name}"
-
-    def _ended(self, outcome: Outcome, model: str | None = None, text: list[Line] | None = None) -> BaseException:
+    def _ended(self, outcome: Outcome, model: str | None = None, what: str = "") -> BaseException:
         """The exception that ends the test: a failure of a few lines, or a skip where that was asked for."""
-        self._node.user_properties += [*([("model", model)] if model else []), *properties(outcome)]
+        node = self._node
+        node.user_properties += [*([("model", model)] if model else []), *properties(outcome)]
         if outcome.unreachable is not None and self._session.skip_unreachable:
             return pytest.skip.Exception(outcome.unreachable)
-        lines = text or [Line(outcome.findings[0].headline), Line(""), Line(f"  at      {self._at()}")]
+        subject = Subject(
+            engine="the test",
+            at=f"{shown(node.path)}:{(node.reportinfo()[1] or 0) + 1}: {node.name}{what}",
+            select=self._session.select(node.path, node.nodeid.partition("::")[2]),
+            update_flag=self._session.update_flag,
+            is_case=False,
+        )
+        vocabulary = vocabulary_of(self._session, model, outcome) if model else None
+        lines = failure(outcome, subject, vocabulary, node.config.get_verbosity())
         return pytest.fail.Exception("\n".join(line.text for line in lines), pytrace=False)
 
 
@@ -101,8 +98,10 @@ class FixtureEngine:
             return ids_of(rendering, self.name)
         except EngineError as error:
             message = str(error)
-            unreachable = message if isinstance(error, EngineUnreachable) else None
-            outcome = Outcome((Problem(message),), unreachable=unreachable)
+            outcome = Outcome((Problem(message),))
+            if isinstance(error, EngineUnreachable):
+                found = Unreachable(message, self._model.settings.engine(self.name).place)
+                outcome = Outcome((found,), unreachable=message)
             raise self._parity._ended(outcome, self._model.settings.name) from None
 
 

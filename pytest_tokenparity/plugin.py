@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .session import ALIAS, ALIAS_IS_OURS, OUTCOME_KEY, PARTLY, SESSION, ParitySession
+from .session import ALIAS, ALIAS_IS_OURS, FAILED, OUTCOME_KEY, PARTLY, SESSION, UNREACHABLE, ParitySession
 
 if TYPE_CHECKING:
     from .fixture import TokenParity
@@ -126,7 +126,8 @@ class _FailureTexts:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if not report.failed or not any(key == OUTCOME_KEY for key, _ in report.user_properties):
+        said = [value for key, value in report.user_properties if key == OUTCOME_KEY]
+        if not report.failed or not said or said[-1] not in (FAILED, UNREACHABLE):
             return
         from .failure import FailureText
 

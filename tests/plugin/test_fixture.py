@@ -175,9 +175,12 @@ def useless(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 @pytest.mark.parametrize(("number", "message"), [*enumerate(USELESS.values(), 100)], ids=USELESS)
-def test_a_useless_call_fails_in_one_line_and_writes_nothing(useless: Result, number: int, message: str) -> None:
+def test_a_useless_call_fails_in_one_line_with_its_place_and_writes_nothing(
+    useless: Result, number: int, message: str
+) -> None:
     section = useless.output.partition(f" test_{number} ")[2].lstrip("_").partition("\n__")[0].partition("\n==")[0]
-    assert section == f"\n{message}"
+    line = 1 + 4 * (number - 100)
+    assert section == f"\n{message}\n\n  at      test_useless.py:{line}: test_{number}"
 
 
 def test_an_update_that_met_a_useless_call_does_not_say_that_it_met_no_test(useless: Result) -> None:
@@ -250,9 +253,28 @@ def test_an_engine_that_cannot_be_reached_fails_or_skips_the_test(project: Proje
     failed = run_test(project, body)
     reason = f"nobody cannot be reached: nothing answers at {url}"
     assert "1 failed" in failed.output
-    assert f" test_one {'_' * 35}\n{reason}" in failed.output
+    assert f" test_one {'_' * 35}\n{reason}: Connection refused\n\n" in failed.output
+    assert "\n  at      unit/test_one.py:1: test_one\n" in failed.output
+    assert "[Errno " not in failed.output
     assert failed.output.count(reason) == 2  # in the failure, and in the summary
     skipped = run_test(project, body, "--tokenparity-unreachable=skip", "-rs")
     assert "1 skipped" in skipped.output
     assert "NOTHING WAS CHECKED: 1 not checked" in skipped.output
     assert reason in skipped.output
+
+
+def test_a_test_that_fails_by_itself_after_a_golden_keeps_pytests_own_words(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        {
+            "tokenparity.yaml": letters_config(),
+            "conftest.py": LETTERS_CONFTEST,
+            "test_own.py": (
+                "import pytest\n\n\ndef test_own(tokenparity):\n"
+                "    tokenparity.assert_golden('ids', [1, 2], model='tiny')\n    pytest.fail('boom')\n"
+            ),
+        },
+    )
+    result = project.pytest("--update-golden")
+    assert "FAILED test_own.py::test_own - Failed: boom" in result.output
+    assert "test_own.py:6: Failed" in result.output
