@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 from pytest_tokenparity import EngineError, EngineUnreachable, LlamaCppTokens, Rendering, Request, RequestRefused
 from pytest_tokenparity.engines import http
 from pytest_tokenparity.engines.base import Wait
+from pytest_tokenparity.engines.base import raised as raised_by
 
 HI = [{"role": "user", "content": "Hi"}]
 TALK = [*HI, {"role": "assistant", "content": "Hello"}]
@@ -352,6 +354,43 @@ def fake(
 
 def error_object(status: int, message: str) -> httpx.Response:
     return httpx.Response(status, json={"error": {"code": status, "message": message, "type": "server_error"}})
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "refused"),
+    [
+        (400, "no such role", True),
+        (500, "Failed to parse messages: Missing 'role'", True),
+        (500, "Unable to generate parser for this template.", True),
+        (500, "no such role", False),
+        (500, "vector::_M_range_check", False),
+        (400, "model 'tiny' not found", False),
+        (500, "tools param requires --jinja flag", False),
+        (400, "Invalid API Key", False),
+        (500, "Failed to parse: out of memory", False),
+        (503, "Unable to serve", False),
+    ],
+)
+def test_an_error_is_a_refusal_only_where_it_speaks_of_the_request(status: int, message: str, refused: bool) -> None:
+    with closing(fake(error_object(status, message))) as engine:
+        if refused:
+            assert engine.render(Request(HI)) == Rendering(refused=message)
+        else:
+            with pytest.raises(EngineError) as raised:
+                engine.render(Request(HI))
+            assert f"answered /apply-template with status {status}: {message}" in str(raised.value)
+
+
+def test_control_characters_of_a_message_are_escaped() -> None:
+    with closing(fake(error_object(400, "no\x1b[31m\u202e red\x00"))) as engine:
+        assert engine.render(Request(HI)) == Rendering(refused=r"no\x1b[31m\u202e red\x00")
+
+
+def test_the_place_of_a_fault_is_in_the_users_code_or_none() -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        json.loads("{")  # the last frame is the standard library's
+    assert re.search(r" \(test_llama_server\.py:\d+\)$", raised_by(caught.value))
+    assert raised_by(KeyError("x")) == "KeyError: 'x'"
 
 
 GPU = "llama-server at http://gpu:8080"

@@ -188,8 +188,7 @@ def test_a_tokenizer_without_a_template_says_how_to_give_one(qwen_tokenizer: Any
     tokenizer.chat_template = None
     with pytest.raises(EngineError) as raised:
         TransformersTokens(tokenizer).render(Request(HI))
-    assert str(raised.value).startswith("transformers: the tokenizer has no chat template (")
-    assert str(raised.value).endswith("; give `template:`")
+    assert str(raised.value) == "transformers: the tokenizer has no chat template; give one with `template:`"
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

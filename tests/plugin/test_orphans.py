@@ -195,3 +195,12 @@ def test_other_files_in_the_golden_folder_are_left_alone(project: Project) -> No
     remove_the_file(project)
     project.pytest("--tokenparity-prune")
     assert goldens(project) == GOLDENS - GONE_GOLDENS | others.keys()
+
+
+def test_a_golden_of_a_model_that_the_configuration_never_had_is_no_orphan(project: Project) -> None:
+    """Another project's, in a folder that both share."""
+    theirs = project.read("golden/tiny/gone/case.json").replace('"model": "tiny"', '"model": "theirs"')
+    project.write("golden/theirs/gone/case.json", theirs)
+    remove_the_file(project)
+    project.pytest("--tokenparity-prune")
+    assert goldens(project) == (GOLDENS - GONE_GOLDENS) | {"golden/theirs/gone/case.json"}

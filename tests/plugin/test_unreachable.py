@@ -137,12 +137,14 @@ def test_a_refused_connection_fails_with_one_reason_and_no_traceback(
     reason = f"server cannot be reached: nothing answers at http://127.0.0.1:{port}: "
     text = rf"""
 _+ case-0\[tiny-server\] _+
-{reason}[^\n]*\n*
+{reason}(?!\[Errno)[^\n]*\n*
+  fix     start it, or correct the address at tokenparity\.yaml:6: models\.tiny\.engines\.server
+  skip    pytest --tokenparity-unreachable=skip  leaves out what cannot be reached, and says so
   at      chat.tokenparity.yaml:7: case-0\[tiny-server\]
 _"""
     assert re.search(text, result.output)
     assert "checked  3 equal to the golden, 3 not checked\n" in result.output
-    assert result.output.count("not checked: 3 of tiny: " + reason) == 1
+    assert result.output.count("not checked: 3 items of tiny: " + reason) == 1
     assert "Traceback" not in result.output
     assert "secret" not in result.output
     assert time.monotonic() - started < 20
@@ -158,12 +160,12 @@ def test_skip_turns_it_into_skips_and_the_summary_says_what_was_not_checked(
     assert "3 passed, 3 skipped" in result.output
     assert "checked  3 equal to the golden, 3 not checked\n" in result.output
     reason = f"server cannot be reached: nothing answers at http://127.0.0.1:{port}"
-    assert f"not checked: 3 of tiny: {reason}" in result.output
+    assert f"not checked: 3 items of tiny: {reason}" in result.output
     assert "NOTHING WAS CHECKED" not in result.output
     quiet = project.pytest("--tokenparity-unreachable=skip", "-q", "-k", "server")
     assert quiet.code == 0
     assert "NOTHING WAS CHECKED: 3 not checked\n" in quiet.output
-    assert f"not checked: 3 of tiny: {reason}" in quiet.output
+    assert f"not checked: 3 items of tiny: {reason}" in quiet.output
 
 
 def test_other_words_than_fail_and_skip_are_usage_errors(project_at: Callable[[str], Project]) -> None:
@@ -173,11 +175,11 @@ def test_other_words_than_fail_and_skip_are_usage_errors(project_at: Callable[[s
     assert "invalid choice: 'pass'" in result.output
 
 
-@pytest.mark.parametrize("seconds", ["-1", "nan"])
+@pytest.mark.parametrize("seconds", ["-1", "nan", "abc"])
 def test_a_wait_that_is_no_time_is_a_usage_error(project_at: Callable[[str], Project], seconds: str) -> None:
     result = project_at("http://127.0.0.1:1").pytest(f"--tokenparity-wait={seconds}")
     assert result.code == 4
-    assert "--tokenparity-wait: invalid" in result.output
+    assert f"expected seconds, a number of at least 0, found {seconds!r}" in result.output
 
 
 def test_a_server_that_loads_its_model_is_waited_for(project_at: Callable[[str], Project]) -> None:
@@ -201,7 +203,7 @@ def test_a_server_that_never_loads_is_given_up_after_the_wait_and_asked_for_one_
     assert "3 skipped" in result.output
     assert once == ["/apply-template"]
     reason = f"server at {server.url} is still loading its model after 0 s; wait longer with --tokenparity-wait=SECONDS"
-    assert f"not checked: 3 of tiny: {reason}\n" in result.output
+    assert f"not checked: 3 items of tiny: {reason}\n" in result.output
     assert "3 skipped" in waited.output
     assert "is still loading its model after 0.5 s" in waited.output
     assert 2 <= len(server.asked) - len(once) <= 8
@@ -251,4 +253,7 @@ def test_a_server_that_answers_something_else_is_no_unreachable_one(project_at: 
         )
     assert result.code == 1
     assert "1 failed" in result.output
-    assert f"server at {server.url}/v1 has no /apply-template (File Not Found)" in result.output
+    assert (
+        f"server at {server.url}/v1 has no /apply-template: give the server's root, `url: {server.url}`, without /v1"
+        in result.output
+    )

@@ -219,11 +219,11 @@ NO_REFERENCE = {
     ),
     "bad-template": (
         f"tokenizer: {QWEN3}, template: bad.jinja, engines: {{transformers: }}",
-        "transformers: the chat template has a syntax error on line 2",
+        "bad.jinja:2: Expected an expression, got 'end of statement block'\n",
     ),
     "no-template": (
         "tokenizer: ./bare, engines: {transformers: }",
-        "transformers: the tokenizer has no chat template",
+        "tokenparity.yaml:6: models.no-template.tokenizer: the tokenizer has no chat template; give one with `template:`\n",
     ),
 }
 """Models whose reference cannot render, each with what is said of it."""
@@ -305,6 +305,43 @@ def test_an_empty_ci_is_not_set(project: Project) -> None:
     assert result.code == 0
 
 
+def test_two_conftests_each_give_their_own_engine_of_one_name(tmp_path: Path) -> None:
+    conftest = """
+class Mine:
+    name = "mine"
+
+    def ids(self, conversation, tools=None, **template_kwargs):
+        return [NUMBER]
+
+
+def pytest_tokenparity_engine(config, model, name, options):
+    return Mine()
+"""
+    files = {"tokenparity.yaml": letters_config("mine")}
+    for number, folder in enumerate("ab"):
+        files[f"{folder}/conftest.py"] = conftest.replace("NUMBER", str(number))
+        files[f"{folder}/chat.tokenparity.yaml"] = PLAIN
+    project = Project(tmp_path, files)
+    assert project.pytest("--tokenparity-update").passed(2)
+    assert [ids_of(project, f"golden/tiny/{folder}/chat/plain.json") for folder in "ab"] == [[0], [1]]
+    assert project.pytest("b", "a").passed(2)
+
+
+def test_a_text_edited_alone_passes_with_a_warning_and_an_engine_that_differs_is_not_called_an_edit(
+    tmp_path: Path,
+) -> None:
+    config = f"models:\n  qwen:\n    tokenizer: {QWEN3}\n    engines: {{transformers: , short: }}\n"
+    files = {"conftest.py": LETTERS_CONFTEST, "tokenparity.yaml": config, "chat.tokenparity.yaml": PLAIN}
+    project = Project(tmp_path, files)
+    project.pytest("--tokenparity-update")
+    project.edit("golden/qwen/chat/plain.json", '"You are terse.', '"You are chatty.')
+    result = project.pytest()
+    assert "1 failed, 1 passed, 1 warning" in result.output
+    assert re.search(r"TokenParityWarning: golden/qwen/chat/plain\.json:\d+: the text says ", result.output)
+    assert "edited by hand" not in result.output
+    assert "the reference still renders the golden" in result.output
+
+
 # What changed since
 
 
@@ -345,7 +382,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Result:
         pytest.param(
             "plain[edited-transformers]",
             "transformers leaves the golden at token 3 (25 tokens recorded, 25 rendered); the golden was edited by hand",
-            "  edited  plain.json:16: the IDs are 'ety are terse.<|im_end|>\\n'",
+            "  edited  golden/edited/chat/plain.json:16: the IDs are 'ety are terse.<|im_end|>\\n'",
             id="golden-edited",
         ),
         pytest.param(
@@ -358,14 +395,14 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Result:
         pytest.param(
             "plain[template-transformers]",
             "transformers leaves the golden at token 23 (25 tokens recorded, 25 rendered); "
-            "since it was recorded, the template changed (87a2728c -> 2185eee0)",
+            "since it was recorded, the template changed\n",
             "since then the template changed (87a2728c -> 2185eee0)",
             id="template-changed",
         ),
         pytest.param(
             "plain[tokenizer-transformers]",
             "transformers leaves the golden at token 3 (25 tokens recorded, 25 rendered); "
-            "since it was recorded, the tokenizer changed (aeb13307 -> ",
+            "since it was recorded, the tokenizer changed\n",
             "since then the tokenizer changed (aeb13307 -> ",
             id="tokenizer-changed",
         ),

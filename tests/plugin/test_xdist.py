@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,19 @@ CASES = QUESTION + "cases:\n" + "".join(f"  case-{number}: {{messages: question}
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = f"nobody: {{type: llama-server, url: 'http://127.0.0.1:{free.getsockname()[1]}'}}"
-    return Project(
-        tmp_path,
-        {
-            "conftest.py": LETTERS_CONFTEST + '\nCHANGES["again"] = None\n',
-            "tokenparity.yaml": letters_config("letters", "again") + f"      {nobody}\n",
-            "chat.tokenparity.yaml": CASES,
-            "more.tokenparity.yaml": CASES,
-        },
-    )
+def project(tmp_path: Path) -> Iterator[Project]:
+    with socket.socket() as taken:  # held to the end, so that nobody else listens there
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"nobody: {{type: llama-server, url: 'http://127.0.0.1:{taken.getsockname()[1]}'}}"
+        yield Project(
+            tmp_path,
+            {
+                "conftest.py": LETTERS_CONFTEST + '\nCHANGES["again"] = None\n',
+                "tokenparity.yaml": letters_config("letters", "again") + f"      {nobody}\n",
+                "chat.tokenparity.yaml": CASES,
+                "more.tokenparity.yaml": CASES,
+            },
+        )
 
 
 def summary(output: str) -> list[str]:
@@ -55,7 +56,7 @@ def test_two_workers_write_each_golden_and_count_it_once(project: Project) -> No
     assert "16 passed, 8 skipped" in alone.output
     assert "16 passed, 8 skipped" in together.output
     assert summary(together.output) == summary(alone.output)
-    assert len([line for line in summary(alone.output) if line.startswith("not checked: 8 of tiny: nobody")]) == 1
+    assert len([line for line in summary(alone.output) if line.startswith("not checked: 8 items of tiny: nobody")]) == 1
 
 
 def test_a_run_in_which_nothing_was_checked_says_so_from_workers(project: Project) -> None:

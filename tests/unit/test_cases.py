@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_tokenparity import ConfigError, Request
+from pytest_tokenparity import ConfigError, Engine, Rendering, Request
 from pytest_tokenparity.cases import (
     Case,
     CaseFile,
@@ -16,8 +16,10 @@ from pytest_tokenparity.cases import (
     PrefixRule,
     case_file_name,
     load_case_file,
+    read_case_file,
 )
 from pytest_tokenparity.config import Config, load_config
+from pytest_tokenparity.engines.base import checked_render
 
 CONFIG = """\
 models:
@@ -124,7 +126,7 @@ def test_the_example_is_read(folder: Path) -> None:
     (folder / "recorded" / "agent.jsonl").write_bytes(b'{"messages": [{"role": "user", "content": "a"}]}\n' * 2)
     file = load(EXAMPLE)
     assert file.path == folder / "chat.tokenparity.yaml"
-    assert file.warnings == ()
+    assert file.warnings == {}
     assert [(case.name, case.line, len(case.requests), case.shape) for case in file.cases] == [
         ("plain", 15, 1, "plain"),
         ("thinking-off", 17, 1, "thinking_off"),
@@ -577,7 +579,7 @@ NEEDED = "a known difference needs `differs: [NAME, ...]` and a `reason`"
             "requests: [question]",
             "cases.c.requests[0]: expected a request (a mapping with `messages`), found the string 'question'",
         ),
-        ("requests: nope.jsonl", "cases.c.requests: nope.jsonl cannot be read: No such file or directory"),
+        ("requests: nope.jsonl", "cases.c.requests: 'nope.jsonl' cannot be read: No such file or directory"),
         (
             "messages: question, shape: a b",
             "cases.c.shape: the shape 'a b': use letters, digits and . _ + -, starting with a letter or digit",
@@ -683,6 +685,43 @@ def test_a_cause_that_does_not_exist_is_an_error_with_its_line() -> None:
     assert found.startswith(
         "chat.tokenparity.yaml:16: cases.c.expect.llama-server.differs[1]: unknown cause 'no-such-cause' ("
     )
+
+
+def test_what_a_model_generated_is_refused_with_its_line() -> None:
+    body = "  c:\n    messages:\n      - {role: user, content: a}\n      - {role: assistant, content: b, generated: true}\n"
+    assert complaint(HEAD + body) == (
+        "chat.tokenparity.yaml:12: cases.c.messages[1].generated: this version does not compare what a model generated: "
+        "take it out"
+    )
+
+
+def test_of_two_names_that_differ_by_case_alone_the_second_is_broken() -> None:
+    path = Path("chat.tokenparity.yaml").absolute()
+    path.write_text(HEAD + "  c: {messages: question}\n  C: {messages: question}\n", encoding="utf-8")
+    file = read_case_file(path, config())
+    assert ([case.name for case in file.cases], list(file.broken)) == (["c"], ["C"])
+
+
+def test_an_engine_that_changes_what_it_is_given_does_not_change_the_next_case() -> None:
+    class Changing(Engine):
+        name = "changing"
+
+        def render(self, request: Request) -> Rendering:
+            messages: Any = request.messages
+            messages[0]["content"] = "changed"
+            messages.clear()
+            return Rendering(ids=[])
+
+    first, second = load(HEAD + "  c: {messages: question}\n  d: {messages: question}\n").cases
+    assert checked_render(Changing(), "changing", first.requests[0]) == Rendering(ids=[])
+    assert [first.requests[0].messages, second.requests[0].messages] == [QUESTION, QUESTION]
+
+
+@pytest.mark.parametrize("key", ["tokenize", "messages", "chat_template"])
+def test_a_reserved_name_is_no_switch_for_ids(key: str) -> None:
+    switches: dict[str, Any] = {key: True}
+    with pytest.raises(TypeError, match=f"^'{key}' is no switch of a template$"):
+        Request.of(QUESTION, None, **switches)
 
 
 def test_a_request_is_frozen() -> None:

@@ -238,6 +238,24 @@ def test_the_golden_folder_is_relative_to_the_file(folder: Path, golden_dir: str
             one_model(engines="llama-server: {url: x, timeout: true}"),
             "tokenparity.yaml:5: models.m.engines.llama-server.timeout: expected a number, found true",
         ),
+        *(
+            (
+                one_model(engines=f"llama-server: {{url: x, timeout: {seconds}}}"),
+                (
+                    "tokenparity.yaml:5: models.m.engines.llama-server.timeout: must be more than 0 and at most 86400 "
+                    "seconds, a day"
+                ),
+            )
+            for seconds in ("0", "86401", "1e300")
+        ),
+        *(
+            (
+                f"golden_dir: {folder}\n{one_model()}",
+                "tokenparity.yaml:1: golden_dir: a path relative to this file, without ~ and ${...}: goldens are committed",
+            )
+            for folder in ("~/golden", "'${HOME}/golden'")
+        ),
+        (one_model('    template: "a\\0b"\n'), "tokenparity.yaml:4: models.m.template: NUL cannot stand here"),
         (
             one_model(engines="client-completion: {url: x, add_special: off}"),
             (

@@ -323,6 +323,13 @@ BREAK = PrefixBroken(Place(1, 3, 2), SECOND, [1, 2, 3, 4], [1, 2, 9, 9, 9], 2)
             ExpectationGone("llama-server", Expectation(("unknown",), "once", "chat.tokenparity.yaml:9")),
             "llama-server no longer differs from the golden: remove the expectation at chat.tokenparity.yaml:9",
         ),
+        (
+            ExpectationGone("llama-server", Expectation(("unknown",), "once", "chat.tokenparity.yaml:9"), "tiny"),
+            (
+                "llama-server does not differ from the golden of tiny: remove the expectation at "
+                "chat.tokenparity.yaml:9, or say of which model it holds (MODEL/llama-server)"
+            ),
+        ),
         (RequestsChanged(1, 2), "the golden holds 1 request, the case now makes 2 requests: record it again"),
         (GoldenMissing("golden/m/chat/plain.json"), "no golden yet: golden/m/chat/plain.json is not there"),
         (StopNotOneToken("</s>", [5, 6, 7]), "the stop string '</s>' is 3 tokens of the model, not one: [5, 6, 7]"),
@@ -384,7 +391,7 @@ def labelled(lines: list[str], *labels: str) -> list[str]:
             History(
                 changed=("the request was edited", "the template changed (a -> b)", "the tokenizer changed (c -> d)")
             ),
-            "; since it was recorded, the request was edited, the template changed (a -> b) and the tokenizer changed (c -> d)",
+            "; since it was recorded, the request was edited, the template changed and the tokenizer changed",
         ),
         (History(edited=Edited(20, "a", "b")), "; the golden was edited by hand"),
     ],
@@ -437,8 +444,8 @@ def test_the_headline_of_a_difference_tells_what_changed_since(history: History,
             RECORDED,
             [
                 "  golden  recorded by transformers 5.22.1, tokenizers 0.23.3; tokenizer, template and request are unchanged since",
-                "  edited  plain.json:20: the IDs are 'a\\n'",
-                f"                         the text says '{'z' * 39}…'",
+                "  edited  golden/m/chat/plain.json:20: the IDs are 'a\\n'",
+                f"                                       the text says '{'z' * 39}…'",
             ],
         ),
         (None, RECORDED, []),
@@ -547,6 +554,12 @@ def test_the_tail_to_allow_is_that_of_the_longest_break() -> None:
     assert labelled(text(BREAK, longer), "fix") == [BROKEN, "          prefix: {tail: 5}"]
     both = "          prefix: {breaks: [{at: 2, reason: ...}, {at: 0, reason: ...}]}"
     assert [BROKEN, both] == labelled(text(BREAK, FAR, BREAK), "fix")
+
+
+def test_the_advice_on_a_new_break_keeps_those_that_are_documented() -> None:
+    known = dataclasses.replace(BREAK, documented=(7,))
+    kept = "          prefix: {breaks: [{at: 7, reason: ...}, {at: 2, reason: ...}]}"
+    assert [BROKEN, kept] == labelled(text(known), "fix")
 
 
 def test_a_command_is_ready_to_paste() -> None:

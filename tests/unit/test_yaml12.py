@@ -173,6 +173,15 @@ def test_what_is_a_line_break_in_yaml_1_1_alone_is_a_character(written: str) -> 
 
 
 @both_scanners
+def test_such_a_character_beside_an_escape_of_private_use_stays_what_it_is(head: str) -> None:
+    """What stands for the character while YAML is read may be written in the file too."""
+    assert read(head + 'a: "x\u2028\\ue000"\nb: "\ue000\u2028\\ue000"\n') == {
+        "a": "x\u2028\ue000",
+        "b": "\ue000\u2028\ue000",
+    }
+
+
+@both_scanners
 @pytest.mark.parametrize(
     ("text", "value"),
     [
