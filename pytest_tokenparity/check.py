@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib.metadata import version
@@ -34,6 +34,7 @@ from .findings import (
     Unreachable,
 )
 from .golden import Golden, GoldenRequest, Provenance
+from .history import History, edited_row, history_of, reference_agrees
 from .models import CustomEngine, Model, version_of
 from .prefix import shared_prefix
 from .request import Request, sha256_of_requests
@@ -49,31 +50,6 @@ class Update(Enum):
     NOTHING = "nothing"
     MISSING = "missing"
     ALL = "all"
-
-
-@dataclass(frozen=True)
-class History:
-    """What became of a golden since it was recorded.
-
-    ``changed`` names what it depends on that is not the same any more; ``unknown`` says why that could not be told.
-    ``edited`` is a row whose IDs do not decode to the text beside them. ``reference_agrees``: whether the reference still
-    renders the golden; None where it was not asked.
-    """
-
-    changed: tuple[str, ...] = ()
-    other_tokenizer: bool = False
-    unknown: str | None = None
-    edited: Edited | None = None
-    reference_agrees: bool | None = None
-
-
-@dataclass(frozen=True)
-class Edited:
-    """A row of a golden that was changed by hand: its line in the file, what its IDs decode to, what stands there."""
-
-    line: int | None
-    decoded: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -160,9 +136,9 @@ class Checker:
             return Outcome((Problem(str(error)),), golden=golden, golden_path=path)
         if not outcome.findings:
             return outcome
-        history = self._history(golden, path, model, lambda: self._provenance(model, case.requests))
+        history = history_of(golden, path, model, lambda: self._provenance(model, case.requests))
         if engine_name != model.settings.reference.name:
-            agrees = self._reference_agrees(case, model, golden)
+            agrees = reference_agrees(case, model, golden)
             # A golden that the reference still renders has right IDs: what was edited is not why this engine differs.
             history = replace(history, reference_agrees=agrees, edited=None if agrees else history.edited)
         return replace(outcome, golden_path=path, history=history)
@@ -193,9 +169,7 @@ class Checker:
         if position is None:
             return Outcome(golden=golden)
         found = Difference("the test", Place(1, 1, None), recorded, ids, position)
-        return Outcome(
-            (found,), golden=golden, golden_path=path, history=self._history(golden, path, model, provenance)
-        )
+        return Outcome((found,), golden=golden, golden_path=path, history=history_of(golden, path, model, provenance))
 
     def used_engines(self) -> list[Engine]:
         return [engine for model in self._models.values() for engine in model.used_engines()]
@@ -269,7 +243,7 @@ class Checker:
         by_transformers = golden.recorded.engine.startswith("transformers ")
         if model.settings.reference.type != "transformers" or not by_transformers:
             return None
-        edited = _edited(golden, path, model)
+        edited = edited_row(golden, path, model)
         if edited is None or golden.recorded.tokenizer_sha256 != model.tokenizer_sha256:
             return None
         place = f"{shown(path)}:{edited.line}" if edited.line else shown(path)
@@ -316,46 +290,6 @@ class Checker:
         findings += _stop_findings(case, golden, model)
         seen = any(_saw(rendering) for rendering in renderings)
         return Outcome(tuple(findings), tuple(dict.fromkeys(unseen)), seen, met, met_at, golden=golden)
-
-    def _history(self, golden: Golden, path: Path, model: Model, now: Callable[[], Provenance]) -> History:
-        recorded = golden.recorded
-        try:
-            current = now()
-        except (EngineError, ConfigError) as error:
-            return History(unknown=str(error))
-        changed = []
-        if recorded.request_sha256 != current.request_sha256:
-            changed.append("the request was edited")
-        then, now_engine = (str(it.engine).partition(" ")[0] for it in (recorded, current))
-        if then != now_engine and recorded.request_sha256 is not None:
-            changed.append(f"the reference became another engine ({recorded.engine} -> {current.engine})")
-        elif recorded.template_sha256 != current.template_sha256:
-            changed.append(f"the template changed ({_moved(recorded.template_sha256, current.template_sha256)})")
-        if recorded.tokenizer_sha256 != current.tokenizer_sha256:
-            changed.append(f"the tokenizer changed ({_moved(recorded.tokenizer_sha256, current.tokenizer_sha256)})")
-            return History(tuple(changed), other_tokenizer=True)
-        return History(tuple(changed), edited=_edited(golden, path, model))
-
-    def _reference_agrees(self, case: Case, model: Model, golden: Golden) -> bool | None:
-        try:
-            renderings = [model.render(model.settings.reference.name, request) for request in case.requests]
-        except (EngineError, ConfigError):
-            return None
-        if len(renderings) != len(golden.requests):
-            return False
-        pairs = zip(golden.requests, renderings, strict=True)
-        return all(
-            recorded.ids == rendering.ids and (recorded.refused is None) == (rendering.refused is None)
-            for recorded, rendering in pairs
-        )
-
-
-def _edited(golden: Golden, path: Path, model: Model) -> Edited | None:
-    for ids, text in golden.texts:
-        decoded = model.vocabulary.text(ids)
-        if decoded != text:
-            return Edited(goldens.line_of(path, ids, text), decoded, text)
-    return None
 
 
 def _saw(rendering: Rendering) -> bool:
@@ -412,7 +346,10 @@ def _prefix_findings(rule: PrefixRule, requests: Sequence[Request], renderings: 
             if position < len(earlier[1]) and position in documented:
                 met.add(position)
             elif position < len(earlier[1]) - rule.tail:
-                findings.append(PrefixBroken(earlier[0], place, earlier[1], rendering.ids, position, tuple(documented)))
+                found = PrefixBroken(
+                    earlier[0], place, earlier[1], rendering.ids, position, tuple(documented), rule.tail
+                )
+                findings.append(found)
         earlier = place, rendering.ids
     if all(rendering.ids is not None or rendering.refused is not None for rendering in renderings):
         findings += [BreakGone(known) for at, known in documented.items() if at not in met]
@@ -449,7 +386,3 @@ def orphans(config: Config, cases_of: Mapping[str, frozenset[tuple[str, str]] | 
         if gone:
             found.append(path)
     return found
-
-
-def _moved(then: str | None, now: str | None) -> str:
-    return f"{then[:8] if then else 'none'} -> {now[:8] if now else 'none'}"

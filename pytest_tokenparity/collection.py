@@ -86,7 +86,9 @@ class ParityFile(_ConfigErrors, pytest.File):
             except (AttributeError, pytest.fail.Exception) as error:
                 raise ConfigError(f"{place}: {error}") from None
         if caught:
-            self._warn(case, f"{place}: {name!r} is not registered: add it to `markers` in the ini file")
+            self._warn(
+                case, f"cases.{case.name}.marks: {name!r} is not registered: add it to `markers` in the ini file"
+            )
         return mark
 
     def _warn(self, case: Case, message: str) -> None:

@@ -96,6 +96,8 @@ class PrefixBroken:
     position: int
     documented: tuple[int, ...] = ()
     """The tokens at which the case documents other breaks."""
+    tail: int = 0
+    """What tail the case allows."""
 
     @property
     def headline(self) -> str:

@@ -92,7 +92,7 @@ def test_a_broken_configuration_fails_the_case_files_alone(project: Project) -> 
             "",
             0,
             (
-                "/tests/chat.tokenparity.yaml:7: TokenParityWarning: tests/chat.tokenparity.yaml:7: cases.plain.marks: 'slow' is not registered: "
+                "/tests/chat.tokenparity.yaml:7: TokenParityWarning: cases.plain.marks: 'slow' is not registered: "
                 "add it to `markers` in the ini file"
             ),
         ),

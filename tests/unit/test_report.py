@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_tokenparity.cases import DocumentedBreak, Expectation
-from pytest_tokenparity.check import Edited, History, Outcome
+from pytest_tokenparity.check import Outcome
 from pytest_tokenparity.findings import (
     BreakGone,
     CountDiffers,
@@ -28,7 +28,9 @@ from pytest_tokenparity.findings import (
     TextDiffers,
 )
 from pytest_tokenparity.golden import Golden, GoldenRequest, Provenance
-from pytest_tokenparity.report import Subject, command, failure, headline, quoted, table
+from pytest_tokenparity.history import Edited, History
+from pytest_tokenparity.report import Subject, command, failure, headline
+from pytest_tokenparity.token_table import quoted, table
 from pytest_tokenparity.vocabulary import Vocabulary
 
 LRM = "\u200e"
