@@ -213,9 +213,12 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    session = terminalreporter.config.stash[SESSION]
+    if session.config_path is None and not (session.updating or session.pruning):
+        return
     from .summary import write_summary
 
-    write_summary(terminalreporter, terminalreporter.config.stash[SESSION])
+    write_summary(terminalreporter, session)
 
 
 @pytest.fixture

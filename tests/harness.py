@@ -16,6 +16,7 @@ _NOT_INHERITED = (
     "BUILD_NUMBER",
     "GITHUB_ACTIONS",
     "PYTEST_ADDOPTS",
+    "TOX_ENV_DIR",  # pytest puts its cache there
     "NO_COLOR",
     "FORCE_COLOR",
     "PY_COLORS",

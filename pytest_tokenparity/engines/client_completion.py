@@ -69,6 +69,8 @@ class ClientCompletionTokens(Engine):
             raise EngineError(
                 f"{self.name}: `render` must return the prompt as a string, it returned {type(text).__name__}"
             )
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise EngineError(f"{self.name}: `render` returned half of a surrogate pair, which no server can be sent")
         return text
 
     def version(self) -> str:
