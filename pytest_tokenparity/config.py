@@ -14,7 +14,6 @@ from .engines.catalogue import BUILTIN_ENGINES
 from .errors import ConfigError
 from .yaml12 import Document, Section, did_you_mean, kind, load, shown
 
-CONFIG_NAME = "tokenparity.yaml"
 DEFAULT_CLOCK = datetime(2026, 1, 2, 3, 4, 5)
 """What a template's ``strftime_now`` sees unless the model sets ``clock``: never the real clock."""
 
@@ -83,15 +82,6 @@ class Config:
         if name not in self.models:
             raise ConfigError(f"{shown(self.path)} has no model {name!r}{did_you_mean(name, self.models, 'it has')}")
         return self.models[name]
-
-
-def find_config(start: Path, rootdir: Path) -> Path | None:
-    """The nearest ``tokenparity.yaml`` at or above ``start``, then the one in ``rootdir``; None if there is none."""
-    for folder in (start, *start.parents, rootdir):
-        candidate = folder / CONFIG_NAME
-        if candidate.is_file():
-            return candidate
-    return None
 
 
 def load_config(path: Path) -> Config:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .session import ALIAS, ALIAS_IS_OURS, FAILED, OUTCOME_KEY, PARTLY, SESSION, UNREACHABLE, ParitySession
+from .session import ALIAS, ALIAS_IS_OURS, FAILED, OUTCOME_KEY, PARTLY, SESSION, UNREACHABLE, ParitySession, find_config
 
 if TYPE_CHECKING:
     from .fixture import TokenParity
@@ -235,12 +235,7 @@ def _config_path(config: pytest.Config) -> Path | None:
     if named:
         base = config.inipath.parent if config.inipath else config.rootpath
         return base / str(named)
-    start = config.invocation_params.dir
-    for folder in (start, *start.parents, config.rootpath):
-        candidate = folder / "tokenparity.yaml"
-        if candidate.is_file():
-            return candidate
-    return None
+    return find_config(config.invocation_params.dir, config.rootpath)
 
 
 def _register_markers(config: pytest.Config, session: ParitySession) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .config import Config
     from .engines.base import Engine
 
+CONFIG_NAME = "tokenparity.yaml"
 SESSION = pytest.StashKey["ParitySession"]()
 ALIAS = "--update-golden"
 ALIAS_IS_OURS = pytest.StashKey[bool]()
@@ -44,6 +45,15 @@ class Tally:
         for path, status in other["written"].items():
             if self.written.get(path) in (None, "unchanged"):
                 self.written[path] = status
+
+
+def find_config(start: Path, rootdir: Path) -> Path | None:
+    """The nearest ``tokenparity.yaml`` at or above ``start``, then the one in ``rootdir``; None if there is none."""
+    for folder in (start, *start.parents, rootdir):
+        candidate = folder / CONFIG_NAME
+        if candidate.is_file():
+            return candidate
+    return None
 
 
 class ParitySession:
@@ -83,7 +93,7 @@ class ParitySession:
             raise self.config_error
         if self.config is None:
             for folder in near.parents if near else ():
-                found = folder / "tokenparity.yaml"
+                found = folder / CONFIG_NAME
                 if found.is_file():
                     shown = os.path.relpath(found)
                     raise ConfigError(

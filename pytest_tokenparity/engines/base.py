@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -107,19 +107,12 @@ class RendererEngine(Engine):
         self.name = name
 
     def render(self, request: Request) -> Rendering:
-        # A renderer that changes what it is given must not change what the next engine sees.
-        own = request.copy()
-        try:
-            ids = token_ids(self.renderer.ids(own.messages, own.tools, **own.keywords), f"the engine {self.name!r}")
-        except RequestRefused as refusal:
-            return Rendering(refused=str(refusal))
-        except TokenParityError:
-            raise
-        except (Exception, SystemExit) as error:
-            if is_template_error(error):
-                return Rendering(refused=raised(error))
-            raise EngineError(f"the engine {self.name!r} raised {raised(error)}") from error
-        return Rendering(ids=ids)
+        def ask() -> Rendering:
+            own = request.copy()  # a renderer that changes what it is given must not change what the next engine sees
+            ids = self.renderer.ids(own.messages, own.tools, **own.keywords)
+            return Rendering(ids=token_ids(ids, f"the engine {self.name!r}"))
+
+        return _guarded(self.name, ask)
 
     def version(self) -> str:
         kind = type(self.renderer)
@@ -130,8 +123,12 @@ def checked_render(engine: Engine, name: str, request: Request) -> Rendering:
     """A rendering of any engine, somebody else's too: EngineError in one line for what is none, or raises."""
     if type(engine).__module__.startswith(f"{__package__}."):
         return engine.render(request)
+    return _guarded(name, lambda: engine.render(request.copy()))
+
+
+def _guarded(name: str, ask: Callable[[], Rendering]) -> Rendering:
     try:
-        rendering: Any = engine.render(request.copy())
+        rendering: Any = ask()
         if isinstance(rendering, Rendering) and rendering.ids is not None:
             rendering = replace(rendering, ids=token_ids(rendering.ids, f"the engine {name!r}"))
     except RequestRefused as refusal:

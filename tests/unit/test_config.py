@@ -14,11 +14,11 @@ from pytest_tokenparity.config import (
     check_name,
     default_marker,
     expand,
-    find_config,
     load_config,
     readable_markers,
     unlike_by_case,
 )
+from pytest_tokenparity.session import find_config
 
 FILE = Path("tokenparity.yaml")
 
