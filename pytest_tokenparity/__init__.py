@@ -21,10 +21,12 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from .causes.explanation import Explanation, explain
     from .compare import TokenDivergence, compare_token_renders, first_divergence
     from .engines.base import Engine, Rendering, TokenRenderer
     from .engines.client_completion import ClientCompletionTokens
     from .engines.llama_server import LlamaCppTokens
+    from .engines.tokenizers import TokenizersTokens
     from .engines.transformers import TransformersTokens
     from .messages import assert_valid, request_points
     from .prefix import PrefixBreak, assert_prefix_stable, find_prefix_breaks
@@ -34,16 +36,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "ClientCompletionTokens": "engines.client_completion",
     "Engine": "engines.base",
+    "Explanation": "causes.explanation",
     "LlamaCppTokens": "engines.llama_server",
     "PrefixBreak": "prefix",
     "Rendering": "engines.base",
     "Request": "request",
     "TokenDivergence": "compare",
     "TokenRenderer": "engines.base",
+    "TokenizersTokens": "engines.tokenizers",
     "TransformersTokens": "engines.transformers",
     "assert_prefix_stable": "prefix",
     "assert_valid": "messages",
     "compare_token_renders": "compare",
+    "explain": "causes.explanation",
     "find_prefix_breaks": "prefix",
     "first_divergence": "compare",
     "request_points": "messages",
@@ -56,6 +61,7 @@ __all__ = [
     "Engine",
     "EngineError",
     "EngineUnreachable",
+    "Explanation",
     "GoldenError",
     "InvalidConversation",
     "LlamaCppTokens",
@@ -67,10 +73,12 @@ __all__ = [
     "TokenParityError",
     "TokenParityWarning",
     "TokenRenderer",
+    "TokenizersTokens",
     "TransformersTokens",
     "assert_prefix_stable",
     "assert_valid",
     "compare_token_renders",
+    "explain",
     "find_prefix_breaks",
     "first_divergence",
     "request_points",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .config import Config, check_name
 from .errors import ConfigError, InvalidConversation
@@ -13,15 +13,19 @@ from .json_lines import FLAGS, read_json_lines, request_of
 from .messages import assert_text, assert_valid, request_points
 from .request import RESERVED_KWARGS, Request
 from .tools import assert_valid_tool
-from .yaml12 import Document, Section, Where, did_you_mean, kind, load, shown
+from .words import brief
+from .yaml12 import Document, Section, Where, did_you_mean, dotted_path, kind, load, shown
+
+if TYPE_CHECKING:
+    from .causes.explanation import DeclaredCause
 
 SUFFIXES = (".tokenparity.yaml", ".tokenparity.yml")
-KNOWN_CAUSES = ("unknown",)
-"""What ``expect: {ENGINE: {differs: [...]}}`` may name."""
+UNKNOWN = "unknown"
+"""What ``expect`` names a difference whose cause is not known; it stands alone."""
 
 _CASE_KEYS = (
     *("messages", "session", "requests", "tools", "template_kwargs", "add_generation_prompt"),
-    *("continue_final_message", "shape", "prefix", "stop", "expect", "models", "engines", "marks"),
+    *("continue_final_message", "shape", "prefix", "stop", "expect", "control_tokens", "models", "engines", "marks"),
 )
 _REQUEST_KEYS = ("messages", "tools", "template_kwargs", "add_generation_prompt", "continue_final_message")
 
@@ -51,9 +55,13 @@ class PrefixRule:
 class Expectation:
     """A known difference of one engine: the case passes only while it is there."""
 
-    differs: tuple[str, ...]
+    differs: tuple[DeclaredCause, ...]
     reason: str
     place: str
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.differs[0].name == UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class Case:
     models: tuple[str, ...]
     engines: tuple[str, ...] | None
     marks: tuple[str, ...]
+    control_tokens: Literal["allow", "warn", "fail"] = "warn"
+    """What becomes of control tokens in the request's own text."""
 
     def prefix_for(self, model: str) -> PrefixRule:
         return self.prefix_by_model.get(model, self.prefix)
@@ -160,10 +170,11 @@ class _Reader:
         read: list[Case] = []
         broken: dict[str, ConfigError] = {}
         warnings: dict[str, tuple[str, ...]] = {}
+        first: dict[str, str] = {}
         for name in cases.value:
             self.warnings = []
             try:
-                twin = next((other for other in cases.value if other.lower() == name.lower()), name)
+                twin = first.setdefault(name.lower(), name)
                 if twin != name:
                     raise cases.error(name, f"{twin!r} and {name!r} differ by case alone: one golden on some disks")
                 read.append(self.case(cases, name))
@@ -203,6 +214,7 @@ class _Reader:
             models=models,
             engines=engines,
             marks=section.texts("marks") or (),
+            control_tokens=self.control_tokens(section),
         )
 
     def requests(self, section: Section) -> tuple[Request, ...]:
@@ -268,9 +280,19 @@ class _Reader:
             if key in RESERVED_KWARGS:
                 raise self.document.error(
                     (*section.where, "template_kwargs", key),
-                    f"{key!r} is no switch of a template: it is a key of the request itself, or belongs to the call",
+                    f"{brief(key)} is no switch of a template: it is a key of the request itself, or belongs to the call",
                 )
-        self.checked(assert_text, kwargs, (*section.where, "template_kwargs"))
+        where = (*section.where, "template_kwargs")
+        self.checked(assert_text, kwargs, where)
+        for place in sorted(self.document.bare_words, key=lambda it: (self.document.line(it), dotted_path(it))):
+            if place[: len(where)] == where:
+                value: Any = self.document.value
+                for step in place:
+                    value = value[step]
+                self.warnings.append(
+                    f"{shown(self.document.path)}:{self.document.line(place)}: {dotted_path(place)}: {value} is the string "
+                    f"{value!r} (YAML 1.2: only `true`, `false` and `null` are none); put it in quotes if it is meant"
+                )
         return kwargs
 
     def conversation(self, section: Section, key: str) -> list[Any]:
@@ -278,16 +300,21 @@ class _Reader:
         if isinstance(value, str):
             if value not in self.conversations:
                 hint = did_you_mean(value, self.conversations, "there are")
-                raise section.error(key, f"no conversation {value!r} in this file{hint}")
+                raise section.error(key, f"no conversation {brief(value)} in this file{hint}")
             messages: list[Any] = self.named("conversations", self.conversations, value)
             return messages
         return self.messages(value, (*section.where, key))
 
     def named(self, what: str, values: Mapping[str, Any], name: str) -> Any:
         """A conversation or tool by its name; what is wrong with it is wrong with the case that uses it."""
+        again = (what, name) in self.used
         self.used.add((what, name))
-        if isinstance(values[name], ConfigError):
-            raise values[name]
+        error = values[name]
+        if isinstance(error, ConfigError):
+            if again:  # it was said in full for the case before
+                place, line = f"{what}.{name}", self.document.line((what, name))
+                raise ConfigError(f"{str(error).partition(': ')[0]}: {place} (line {line}) is broken: see above")
+            raise error
         return values[name]
 
     def messages(self, value: Any, where: Where) -> list[Any]:
@@ -313,7 +340,7 @@ class _Reader:
             if isinstance(entry, str):
                 if entry not in self.tools:
                     hint = did_you_mean(entry, self.tools, "there are")
-                    raise self.document.error(where, f"no tool {entry!r} in this file{hint}")
+                    raise self.document.error(where, f"no tool {brief(entry)} in this file{hint}")
                 tools.append(self.named("tools", self.tools, entry))
             else:
                 tools.append(self.tool(entry, where))
@@ -337,7 +364,7 @@ class _Reader:
             raw = path.read_bytes()
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             reason = getattr(error, "strerror", None) or str(error)
-            raise section.error("requests", f"{value!r} cannot be read: {reason}") from None
+            raise section.error("requests", f"{brief(value)} cannot be read: {reason}") from None
         requests = read_json_lines(path, raw, base, self.warnings)
         if not requests:
             raise section.error("requests", f"{shown(path)} is empty: it needs one chat body a line")
@@ -421,22 +448,54 @@ class _Reader:
                 raise engines.error(
                     name, f"this case has no such engine{did_you_mean(name, sorted(known), 'there are')}"
                 )
+            of = [self.config.models[model] for model, engine in pairs if engine == name]
+            if of and all(model.reference.name == name for model in of):
+                raise engines.error(name, f"{name} records the golden; it cannot differ from it")
             entry = engines.section(name, "a mapping with `differs` and `reason`")
             entry.only(("differs", "reason"))
-            differs, reason = entry.texts("differs"), entry.text("reason")
-            if not differs or reason is None:
+            reason = entry.text("reason")
+            if not entry.value.get("differs") or reason is None:
                 raise entry.error(None, "a known difference needs `differs: [NAME, ...]` and a `reason`")
             if reason.strip(". …") == "":
                 raise entry.error("reason", f"{reason!r} is no reason: say why {name} differs")
-            for index, cause in enumerate(differs):
-                if cause not in KNOWN_CAUSES:
-                    raise self.document.error(
-                        (*entry.where, "differs", index),
-                        f"unknown cause {cause!r}{did_you_mean(cause, KNOWN_CAUSES, 'this version knows')}",
-                    )
+            differs = self.differs(entry)
             place = f"{shown(self.document.path)}:{self.document.line(entry.where)}"
             expectations[name] = Expectation(differs, reason, place)
         return expectations
+
+    def differs(self, entry: Section) -> tuple[DeclaredCause, ...]:
+        """The causes that ``expect`` names: each a name, or a name with its parameters."""
+        from .causes.explanation import DeclaredCause
+        from .causes.table import CAUSES
+
+        listed = entry.value["differs"]
+        if not isinstance(listed, list):
+            raise entry.error("differs", f"expected a list of causes, found {kind(listed)}")
+        causes: list[DeclaredCause] = []
+        for index, value in enumerate(listed):
+            where = (*entry.where, "differs", index)
+            name, parameters = next(iter(value.items())) if isinstance(value, dict) and len(value) == 1 else (value, [])
+            parameters = [parameters] if isinstance(parameters, str) else parameters
+            texts = isinstance(parameters, list) and all(isinstance(it, str) for it in parameters)
+            if not isinstance(name, str) or not texts or (isinstance(value, dict) and not parameters):
+                raise self.document.error(where, f"expected NAME or {{NAME: [PARAMETER, ...]}}, found {kind(value)}")
+            if name not in CAUSES and name != UNKNOWN:
+                hint = did_you_mean(name, (*CAUSES, UNKNOWN), "known are")
+                raise self.document.error(where, f"unknown cause {name!r}{hint}; `unknown` pins any difference")
+            if any(cause.name == name for cause in causes):
+                raise self.document.error(where, f"{name!r} stands here twice: give all its parameters at once")
+            causes.append(DeclaredCause(name, tuple(parameters)))
+        if len(causes) > 1 and any(cause.name == UNKNOWN for cause in causes):
+            raise entry.error("differs", "`unknown` pins any difference: it stands alone")
+        return tuple(causes)
+
+    def control_tokens(self, section: Section) -> Literal["allow", "warn", "fail"]:
+        value = section.text("control_tokens", "warn")
+        choices: tuple[Literal["allow", "warn", "fail"], ...] = ("allow", "warn", "fail")
+        for choice in choices:
+            if value == choice:
+                return choice
+        raise section.error("control_tokens", f"expected {' or '.join(choices)}, found {value!r}")
 
     def models(self, section: Section) -> tuple[str, ...]:
         names = section.texts("models")
@@ -451,7 +510,7 @@ class _Reader:
     def known_model(self, name: str, where: Where) -> None:
         if name not in self.config.models:
             hint = did_you_mean(name, self.config.models, "it has")
-            raise self.document.error(where, f"no model {name!r} in {shown(self.config.path)}{hint}")
+            raise self.document.error(where, f"no model {brief(name)} in {shown(self.config.path)}{hint}")
 
     def engines(self, section: Section, models: tuple[str, ...]) -> tuple[str, ...] | None:
         names = section.texts("engines")
@@ -464,7 +523,7 @@ class _Reader:
             if name not in known:
                 hint = did_you_mean(name, known, "there are")
                 raise self.document.error(
-                    (*section.where, "engines", index), f"no engine {name!r} of this case's models{hint}"
+                    (*section.where, "engines", index), f"no engine {brief(name)} of this case's models{hint}"
                 )
         return names
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import golden as goldens
 from .cases import Case, Expectation, PrefixRule
 from .compare import first_divergence
 from .config import Config
-from .errors import ConfigError, EngineError, EngineUnreachable, GoldenError
+from .errors import (
+    EngineError,
+    EngineUnreachable,
+    GoldenError,
+    RequestRefused,
+    TokenParityError,
+    WrongServer,
+)
 from .findings import (
     BreakGone,
+    CallDiffers,
     CountDiffers,
     Difference,
     ExpectationGone,
@@ -34,10 +42,13 @@ from .findings import (
     Unreachable,
 )
 from .golden import Golden, GoldenRequest, Provenance
-from .history import History, edited_row, history_of, reference_agrees
-from .models import CustomEngine, Model, version_of
+from .history import History, beside_reference, edited_row, history_of
+from .models import CustomEngine, Model
+from .neighbours import Neighbours
 from .prefix import shared_prefix
 from .request import Request, sha256_of_requests
+from .why import Explainer, oddities, other_template
+from .words import one_line, printable
 from .yaml12 import shown
 
 if TYPE_CHECKING:
@@ -70,7 +81,10 @@ class Outcome:
     unreachable: str | None = None
     golden: Golden | None = None
     golden_path: Path | None = None
-    warning: str | None = None
+    confirmed: str = ""
+    """What a real call said: ``confirmed``, ``differs``, ``cannot``; empty where none was made."""
+    warnings: tuple[str, ...] = ()
+    """What is worth knowing and changes nothing."""
     history: History | None = None
     """What is known of the golden beside its IDs; looked up only where there are findings."""
 
@@ -91,12 +105,19 @@ class Checker:
     custom: CustomEngine
     wait: Wait
     update: Update = Update.NOTHING
+    confirming: bool = False
+    """Whether each engine that can is asked by a real call, which generates one token."""
     written: dict[Path, str] = field(default_factory=dict)
     """What this process did with each golden: ``new``, ``changed`` or ``unchanged``."""
     scope: str = ""
     """The folder whose conftests give engines; empty where one place gives them all."""
     _models: dict[str, Model] = field(default_factory=dict)
     _last: tuple[Path, Golden | None] | None = None
+    _why: Explainer = field(default_factory=Explainer)
+    _identified: set[tuple[str, str]] = field(default_factory=set)
+    """The engines whose template was looked at."""
+    _recorders: dict[Path, str] = field(default_factory=dict)
+    """Which test recorded a golden of its own, in this process."""
 
     def model(self, name: str) -> Model:
         """The model of that name; ConfigError if there is none."""
@@ -116,8 +137,8 @@ class Checker:
             golden = self._read(path, case.file, case.name, model_name)
         except GoldenError as error:
             return Outcome((self._unusable(error),), golden_path=path)
-        except (EngineError, ConfigError) as error:
-            return Outcome((Problem(str(error)),), golden_path=path)
+        except TokenParityError as error:
+            return Outcome((_problem(error, model, model.settings.reference.name),), golden_path=path)
         if golden is None:
             return Outcome((GoldenMissing(shown(path)),), golden_path=path)
         try:
@@ -126,22 +147,70 @@ class Checker:
             else:
                 renderings = [model.render(engine_name, request) for request in case.requests]
             outcome = self._compare(case, model, engine_name, golden, renderings)
-            if not outcome.findings and engine_name == model.settings.reference.name:
-                outcome = replace(outcome, warning=self._text_edited(golden, path, model))
+            if engine_name != model.settings.reference.name and (model_name, engine_name) not in self._identified:
+                self._identified.add((model_name, engine_name))
+                other = other_template(case, model, engine_name, golden.recorded.template_sha256)
+                if other is not None:
+                    outcome = replace(outcome, warnings=(other,))
+            if self.confirming:
+                outcome = self._confirmed(outcome, case, model, engine_name, renderings)
+            if engine_name == model.settings.reference.name:
+                failing, told = oddities(case, model, renderings)
+                if not (outcome.findings or failing) and (edited := self._text_edited(golden, path, model, case)):
+                    told.append(edited)
+                outcome = replace(outcome, findings=(*outcome.findings, *failing), warnings=tuple(told))
+            if recorded is not None and (refusals := self._refusals(golden, path)):
+                outcome = replace(outcome, warnings=(*outcome.warnings, refusals))
         except EngineUnreachable as error:
             place = model.settings.engine(engine_name).place
-            found = Unreachable(str(error), place)
-            return Outcome((found,), unreachable=str(error), golden=golden, golden_path=path)
-        except (EngineError, ConfigError) as error:
-            return Outcome((Problem(str(error)),), golden=golden, golden_path=path)
+            missing = Unreachable(str(error), place, error.advice)
+            return Outcome((missing,), unreachable=missing.headline, golden=golden, golden_path=path)
+        except TokenParityError as error:
+            return Outcome((_problem(error, model, engine_name),), golden=golden, golden_path=path)
         if not outcome.findings:
             return outcome
         history = history_of(golden, path, model, lambda: self._provenance(model, case.requests))
         if engine_name != model.settings.reference.name:
-            agrees = reference_agrees(case, model, golden)
-            # A golden that the reference still renders has right IDs: what was edited is not why this engine differs.
-            history = replace(history, reference_agrees=agrees, edited=None if agrees else history.edited)
-        return replace(outcome, golden_path=path, history=history)
+            history = beside_reference(history, case, model, golden, renderings)
+        found = self._why.explained(outcome.findings, case, model, engine_name, renderings, history.of_engine)
+        return replace(outcome, findings=found, golden_path=path, history=history)
+
+    def plan(self, asked: Iterable[tuple[Case, str, str]]) -> None:
+        """The items that a run will check, in order: servers are sent their requests side by side."""
+        plans: dict[tuple[str, str], list[Request]] = {}
+        for case, model_name, engine_name in asked:
+            plans.setdefault((model_name, engine_name), []).extend(case.requests)
+        for (model_name, engine_name), requests in plans.items():
+            self.model(model_name).plan(engine_name, requests)
+
+    def _confirmed(
+        self, outcome: Outcome, case: Case, model: Model, engine_name: str, renderings: Sequence[Rendering]
+    ) -> Outcome:
+        """An outcome with what a real call says of each request, where the engine can tell."""
+        from .engines.server import ServerEngine
+
+        engine = model.engine(engine_name)
+        if not isinstance(engine, ServerEngine):
+            return outcome
+        findings: list[Finding] = []
+        told = 0
+        for number, (request, rendering) in enumerate(zip(case.requests, renderings, strict=True), 1):
+            if rendering.ids is None:
+                continue
+            confirmation = engine.confirm(request)
+            if confirmation is None:
+                return replace(outcome, confirmed="cannot")
+            told += 1
+            counted = len(confirmation.ids) if confirmation.ids is not None else confirmation.count
+            same = confirmation.ids == rendering.ids if confirmation.ids is not None else counted == len(rendering.ids)
+            if not same:
+                place = Place(number, len(renderings), len(request.messages))
+                findings.append(CallDiffers(engine_name, place, len(rendering.ids), counted or 0, confirmation.how))
+        if not told:
+            return outcome
+        return replace(
+            outcome, findings=(*outcome.findings, *findings), confirmed="differs" if findings else "confirmed"
+        )
 
     def check_ids(self, name: str, ids: list[int], model_name: str, file: str, folder: str, recorder: str) -> Outcome:
         """Check IDs that a test made itself, in ``golden/<model>/<folder>/<name>.json``; ``recorder`` is that test."""
@@ -154,11 +223,13 @@ class Checker:
         try:
             if self._may_record(path):
                 made = Golden(model_name, name, file, provenance(), (GoldenRequest(None, ids),))
+                self._may_replace(path, made)
                 self._write(path, made, model)
+                self._recorders[path] = recorder
             golden = self._read(path, file, name, model_name)
         except GoldenError as error:
             return Outcome((self._unusable(error),), golden_path=path)
-        except (EngineError, ConfigError) as error:
+        except TokenParityError as error:
             return Outcome((Problem(str(error)),), golden_path=path)
         if golden is None:
             return Outcome((GoldenMissing(shown(path)),), golden_path=path)
@@ -168,6 +239,9 @@ class Checker:
         position = first_divergence(recorded, ids)
         if position is None:
             return Outcome(golden=golden)
+        owner = self._owner(path, golden, recorder)
+        if owner is not None:
+            return Outcome((GoldenUnusable(_belongs(path, golden, owner), recordable=False),), golden_path=path)
         found = Difference("the test", Place(1, 1, None), recorded, ids, position)
         return Outcome((found,), golden=golden, golden_path=path, history=history_of(golden, path, model, provenance))
 
@@ -183,7 +257,7 @@ class Checker:
     def _may_record(self, path: Path) -> bool:
         if self.update is Update.NOTHING or path in self.written:
             return False
-        return self.update is Update.ALL or not path.exists()
+        return self.update is Update.ALL or not goldens.is_there(path)
 
     def _record(self, case: Case, model: Model, path: Path) -> list[Rendering]:
         name = model.settings.reference.name
@@ -206,7 +280,7 @@ class Checker:
             there = goldens.read(path)
         except GoldenError:
             there = None
-        if there and there.file != golden.file and (self.config.folder / there.file).is_file():
+        if there and there.file != golden.file and goldens.is_file(self.config.folder / there.file):
             raise GoldenError(
                 f"{shown(path)}: is the golden of {there.file}, which is still there: rename one of the two files"
             )
@@ -216,13 +290,11 @@ class Checker:
 
     def _provenance(self, model: Model, requests: Sequence[Request]) -> Provenance:
         reference = model.reference
-        find_template: Any = getattr(reference, "template_for", None)
-        template_hash = None
-        if find_template is not None:
-            templates = dict.fromkeys(find_template(request) for request in requests)
-            template_hash = hashlib.sha256("\0".join(templates).encode("utf-8", "surrogatepass")).hexdigest()
+        found = dict.fromkeys(reference.template_for(request) for request in requests)
+        templates = [template for template in found if template is not None]
+        template_hash = goldens.template_sha256(templates) if templates else None
         return Provenance(
-            version_of(reference),
+            reference.version(),
             version("tokenizers"),
             model.tokenizer_sha256,
             template_hash,
@@ -235,7 +307,38 @@ class Checker:
         """Recording mends a golden that cannot be read; while updating it was the writing that failed."""
         return GoldenUnusable(str(error), recordable=self.update is Update.NOTHING)
 
-    def _text_edited(self, golden: Golden, path: Path, model: Model) -> str | None:
+    def _refusals(self, golden: Golden, path: Path) -> str | None:
+        """What a golden that was just written holds instead of IDs: nobody should have to find that out."""
+        refused = [(number, it.refused) for number, it in enumerate(golden.requests, 1) if it.refused is not None]
+        if not refused or self.written.get(path) == "unchanged":
+            return None
+        which = f"request {', '.join(str(number) for number, _ in refused)} is" if len(golden.requests) > 1 else "it is"
+        return f"{shown(path)}: {which} recorded as refused: {one_line(refused[0][1])}"
+
+    def _owner(self, path: Path, golden: Golden, recorder: str) -> str | None:
+        """Another test whose golden this is: it recorded it in this run, or still stands in the file."""
+        in_this_run = self._recorders.get(path, recorder)
+        if in_this_run != recorder:
+            return in_this_run
+        before, prefix = golden.recorded.engine, f"{golden.file}::"
+        earlier, now = (name.removeprefix(prefix).partition("[")[0] for name in (before, recorder))
+        if earlier == now or not before.startswith(prefix):
+            return None
+        return before if goldens.defines(self.config.folder / golden.file, earlier) else None
+
+    def _may_replace(self, path: Path, made: Golden) -> None:
+        """GoldenError if another test's golden would be overwritten with other IDs."""
+        try:
+            there = goldens.read(path)
+        except GoldenError:  # recording mends it
+            return
+        if there is None or there.file != made.file or there.requests == made.requests:
+            return
+        owner = self._owner(path, there, made.recorded.engine)
+        if owner is not None:
+            raise GoldenError(_belongs(path, there, owner))
+
+    def _text_edited(self, golden: Golden, path: Path, model: Model, case: Case) -> str | None:
         """A row whose text is not that of its IDs, as a warning: the text is for people, the IDs count.
 
         Looked for only where the tokenizer is loaded anyway, and recorded the golden.
@@ -247,7 +350,11 @@ class Checker:
         if edited is None or golden.recorded.tokenizer_sha256 != model.tokenizer_sha256:
             return None
         place = f"{shown(path)}:{edited.line}" if edited.line else shown(path)
-        return f"{place}: the text says {edited.text!r}, the IDs beside it are {edited.decoded!r}: record it again"
+        item = f"{shown(self.config.folder / case.file)}::{case.name}[{model.settings.name}-{model.settings.reference.name}]"
+        return (
+            f"{place}: the text says {edited.text!r}, the IDs beside it are {edited.decoded!r}: record it again: "
+            f"pytest --tokenparity-update {shlex.quote(item)}"
+        )
 
     def _read(self, path: Path, file: str, case: str, model: str) -> Golden | None:
         if self._last is None or self._last[0] != path:
@@ -278,10 +385,14 @@ class Checker:
         expectation = case.expectation(model.settings.name, engine)
         met, met_at = None, None
         if expectation is not None:
-            met = expectation if findings and not isinstance(findings[0], RequestsChanged) else None
-            if met:
+            differing = bool(findings) and not isinstance(findings[0], RequestsChanged)
+            unmet = self._why.unmet(expectation, findings, case, model, engine, renderings) if differing else ()
+            if differing and not unmet:
+                met = expectation
                 met_at = next((found.position for found in findings if isinstance(found, Difference)), None)
                 findings = []
+            elif differing:
+                findings = list(unmet)
             elif not findings:
                 findings.append(
                     ExpectationGone(engine, expectation, model.settings.name if len(case.models) > 1 else None)
@@ -290,6 +401,18 @@ class Checker:
         findings += _stop_findings(case, golden, model)
         seen = any(_saw(rendering) for rendering in renderings)
         return Outcome(tuple(findings), tuple(dict.fromkeys(unseen)), seen, met, met_at, golden=golden)
+
+
+def _problem(error: TokenParityError, model: Model, engine: str) -> Problem:
+    """What kept a check from being made; where a server is the wrong one, with the place that names it."""
+    return Problem(str(error), model.settings.engine(engine).place if isinstance(error, WrongServer) else None)
+
+
+def _belongs(path: Path, golden: Golden, owner: str) -> str:
+    return (
+        f"{shown(path)}: golden {golden.case!r} belongs to {printable(owner)}: use another name, or delete the file if "
+        "that test does not use it any more"
+    )
 
 
 def _saw(rendering: Rendering) -> bool:
@@ -313,7 +436,9 @@ def _difference(
         by_engine = rendering.refused is not None
         message = rendering.refused if rendering.refused is not None else recorded.refused
         assert message is not None
-        return RefusalDiffers(engine, place, message, by_engine), None
+        ids = recorded.ids if by_engine else rendering.ids
+        own = engine == model.settings.reference.name
+        return RefusalDiffers(engine, place, message, by_engine, own, None if ids is None else len(ids)), None
     assert recorded.ids is not None
     if rendering.ids is not None:
         position = first_divergence(recorded.ids, rendering.ids)
@@ -324,6 +449,8 @@ def _difference(
         return None, None
     try:
         expected = model.reference.text(request)
+    except RequestRefused:
+        return None, "its text is not compared: the reference refuses the request now"
     except EngineError:
         return None, "its text is not compared: the reference shows none"
     position = first_divergence(expected, rendering.text)
@@ -371,9 +498,10 @@ def orphans(config: Config, cases_of: Mapping[str, frozenset[tuple[str, str]] | 
     """The goldens that nothing declares any more.
 
     ``cases_of`` gives for each case file that is there its (case, model) pairs, or None where the file is broken: a
-    broken file's goldens are no orphans, nor are those that a test made.
+    broken file's goldens are no orphans, nor are those that a test made, or that another configuration declares.
     """
     found = []
+    others = Neighbours(config)
     for path, model, case, file in goldens.listed(config.golden_dir):
         if file.endswith(".py"):
             continue
@@ -383,6 +511,6 @@ def orphans(config: Config, cases_of: Mapping[str, frozenset[tuple[str, str]] | 
         else:
             declared = cases_of[file]
             gone = declared is not None and (case, model) not in declared
-        if gone:
+        if gone and not others.declare(file, case, model):
             found.append(path)
     return found

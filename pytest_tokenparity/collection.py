@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ import pytest
 from .cases import Case, read_case_file
 from .check import Outcome
 from .errors import ConfigError, EngineError, TokenParityWarning
-from .failure import CheckFailed, FailureText
+from .failure import CheckFailed, FailureText, crash_line_alone
+from .findings import GoldenMissing, GoldenUnusable, Problem, Unreachable
 from .report import Line, Subject, failure, shows_tokens
 from .session import (
     EQUAL,
@@ -26,6 +27,7 @@ from .session import (
     SESSION,
     UNREACHABLE,
     ParitySession,
+    Record,
 )
 from .yaml12 import shown
 
@@ -43,14 +45,16 @@ class _ConfigErrors(pytest.Collector):
         # A warning is here where the project turns warnings into errors.
         if not isinstance(excinfo.value, (ConfigError, TokenParityWarning)):
             return super().repr_failure(excinfo)
-        self.config.stash[SESSION].unreadable += 1
+        unreadable = self.config.stash[SESSION].tally.unreadable
+        if self.nodeid not in unreadable:
+            unreadable.append(self.nodeid)
         return FailureText.of_lines([Line(str(excinfo.value), {"red": True})], shown(self.path), 1)
 
 
 class ParityFile(_ConfigErrors, pytest.File):
     """One case file."""
 
-    def collect(self) -> Iterator[ParityItem | BrokenCase]:
+    def collect(self) -> list[ParityItem | BrokenCase]:
         """Its items, model by model, so that one tokenizer is in use at a time; a broken case is an error of its own."""
         session = self.config.stash[SESSION]
         session.tally.case_files += 1
@@ -65,8 +69,11 @@ class ParityFile(_ConfigErrors, pytest.File):
                 marks[case.name] = [self._mark(case, name) for name in case.marks]
             except (ConfigError, TokenParityWarning) as fault:  # a warning where the project makes errors of them
                 broken[case.name] = fault
-        for name, error in broken.items():
-            yield BrokenCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}", error=error)
+        found: list[ParityItem | BrokenCase] = [
+            BrokenCase.from_parent(self, name=id_, nodeid=f"{self.nodeid}::{id_}", error=error)
+            for name, error in broken.items()
+            for id_ in self._asked_for(name) or [name]
+        ]
         for model in config.models.values():
             for case in file.cases:
                 if case.name in broken or model.name not in case.models:
@@ -74,7 +81,35 @@ class ParityFile(_ConfigErrors, pytest.File):
                 for engine in model.engines:
                     if case.engines is None or engine.name in case.engines:
                         own = [getattr(pytest.mark, model.marker), *marks[case.name]]
-                        yield self._item(case, model.name, engine.name, own)
+                        found.append(self._item(case, model.name, engine.name, own))
+        self._forget(found, broken)
+        return found
+
+    def _asked_for(self, case: str) -> list[str]:
+        """The items of a case that the command line names: where it is broken each of them is its error."""
+        start = self.config.invocation_params.dir
+        asked = [arg.partition("::") for arg in self.config.args]
+        return list(
+            dict.fromkeys(
+                item
+                for path, _, item in asked
+                if item.startswith(f"{case}[") and Path(os.path.abspath(start / path)) == self.path
+            )
+        )
+
+    def _forget(self, found: Iterable[ParityItem | BrokenCase], broken: Iterable[str]) -> None:
+        """Let `--lf` know what became of cases: one that is whole again has items in its place, one that is gone none."""
+        failed: dict[Any, bool] = getattr(self.config.pluginmanager.get_plugin("lfplugin"), "lastfailed", {})
+        mine = {str(key): key for key in failed if str(key).startswith(f"{self.nodeid}::")}
+        for nodeid in mine.keys() - {node.nodeid for node in found}:
+            case, item, _ = nodeid.removeprefix(f"{self.nodeid}::").partition("[")
+            if case in broken:
+                continue
+            del failed[mine[nodeid]]
+            self.config.stash[SESSION].tally.forgotten.append(nodeid)
+            if not item:
+                whole = [node for node in found if isinstance(node, ParityItem) and node.case.name == case]
+                failed.update((getattr(node, "id", node.nodeid), True) for node in whole)
 
     def _mark(self, case: Case, name: str) -> pytest.MarkDecorator:
         """A mark of a case; what pytest says of one that is not registered is said with the place of the case."""
@@ -82,9 +117,11 @@ class ParityFile(_ConfigErrors, pytest.File):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                mark: pytest.MarkDecorator = getattr(pytest.mark, name)
+                mark: object = getattr(pytest.mark, name)
             except (AttributeError, pytest.fail.Exception) as error:
                 raise ConfigError(f"{place}: {error}") from None
+        if not isinstance(mark, pytest.MarkDecorator):  # an attribute that every object has
+            raise ConfigError(f"{place}: {name!r} is no name of a mark")
         if caught:
             self._warn(
                 case, f"cases.{case.name}.marks: {name!r} is not registered: add it to `markers` in the ini file"
@@ -113,7 +150,7 @@ class BrokenCase(_ConfigErrors):
         super().__init__(**kwargs)
         self.error = error
 
-    def collect(self) -> Iterator[ParityItem]:
+    def collect(self) -> Iterable[ParityItem]:
         raise self.error
 
 
@@ -127,20 +164,33 @@ class ParityItem(pytest.Item):
         self.engine = engine
         self.about: list[tuple[str, object]] = [("model", model), ("engine", engine), ("shape", case.shape)]
         self.user_properties += self.about
+        Record.of(self).about = {"model": model, "engine": engine, "shape": case.shape}
 
     def runtest(self) -> None:
         """Check; a finding is raised, an engine that cannot be reached is skipped if that was asked for."""
         session = self.config.stash[SESSION]
-        self.user_properties[:] = self.about  # what an earlier run of the same item said is gone
+        record = Record.of(self)
+        record.forget(self)
         session.enter(self)
-        outcome = session.checker.check(self.case, self.model, self.engine)
-        self.user_properties += properties(outcome)
-        if outcome.warning is not None:
-            warnings.warn_explicit(TokenParityWarning(outcome.warning), None, str(self.path), self.case.line)
+        outcome = self._checked(session)
+        record.add(self, properties(outcome), **for_summary(outcome))
+        for message in outcome.warnings:
+            warnings.warn_explicit(TokenParityWarning(message), None, str(self.path), self.case.line)
         if outcome.unreachable is not None and session.skip_unreachable:
             pytest.skip(outcome.unreachable)
         if outcome.findings:
             raise CheckFailed(outcome)
+
+    def _checked(self, session: ParitySession) -> Outcome:
+        """What came of the check. What other people's code raises that is no Exception is a finding of one line."""
+        try:
+            return session.checker.check(self.case, self.model, self.engine)
+        except BaseException as error:
+            from .engines.base import is_not_ours, raised
+
+            if isinstance(error, Exception) or is_not_ours(error):
+                raise
+            return Outcome((Problem(f"the engine {self.engine!r} raised {raised(error)}"),))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A finding as text; what nobody expected as a short traceback."""
@@ -177,6 +227,14 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
     return [(OUTCOME_KEY, EQUAL)]
 
 
+def for_summary(outcome: Outcome) -> dict[str, object]:
+    """What the summary asks beside the properties: whether anything was compared at all, and why not."""
+    apart = (GoldenMissing, GoldenUnusable, Problem, Unreachable)
+    if outcome.findings and all(isinstance(found, apart) for found in outcome.findings):
+        return {"compared": False, REASON_KEY: outcome.findings[0].headline}
+    return {"compared": True, "confirmed": outcome.confirmed}
+
+
 def failure_text(session: ParitySession, outcome: Outcome, item: ParityItem) -> FailureText:
     """The failure of an item; the vocabulary is loaded only here, where tokens are shown."""
     line = item.case.line
@@ -190,8 +248,13 @@ def failure_text(session: ParitySession, outcome: Outcome, item: ParityItem) -> 
         pin=f"{item.model}/{item.engine}" if len(item.case.models) > 1 else item.engine,
     )
     vocabulary = vocabulary_of(session, item.model, outcome)
-    lines = failure(outcome, subject, vocabulary, item.config.get_verbosity())
-    return FailureText.of_lines(lines, shown(item.path), line, item.config.option.tbstyle == "line")
+    lines = failure(outcome, subject, vocabulary, verbosity(item.config))
+    return FailureText.of_lines(lines, shown(item.path), line, crash_line_alone(item.config))
+
+
+def verbosity(config: pytest.Config) -> int:
+    """How much to tell: the option is missing where pytest's terminal is off."""
+    return int(config.getoption("verbose", 0))
 
 
 def vocabulary_of(session: ParitySession, model: str, outcome: Outcome) -> Vocabulary | None:

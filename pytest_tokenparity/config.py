@@ -12,12 +12,14 @@ from typing import Any
 
 from .engines.catalogue import BUILTIN_ENGINES
 from .errors import ConfigError
+from .words import brief
 from .yaml12 import Document, Section, did_you_mean, kind, load, shown
 
 DEFAULT_CLOCK = datetime(2026, 1, 2, 3, 4, 5)
 """What a template's ``strftime_now`` sees unless the model sets ``clock``: never the real clock."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*\Z")
+_CLASS_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 _MARKER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*\Z")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -129,11 +131,11 @@ def default_marker(model: str) -> str:
 def check_name(name: str, what: str) -> str | None:
     """What is wrong with the name of a case, model or engine (it becomes part of paths and node ids), or None."""
     if not _NAME.match(name):
-        return f"{what} {name!r}: use letters, digits and . _ + -, starting with a letter or digit"
+        return f"{what} {brief(name)}: use letters, digits and . _ + -, starting with a letter or digit"
     if name.endswith("."):
-        return f"{what} {name!r} ends with a dot, which Windows drops from file names"
+        return f"{what} {brief(name)} ends with a dot, which Windows drops from file names"
     if _DEVICE.match(name):
-        return f"{what} {name!r} is a device name on Windows"
+        return f"{what} {brief(name)} is a device name on Windows"
     return None
 
 
@@ -168,7 +170,7 @@ def expand(value: Any, place: str) -> Any:
         expanded = _VARIABLE.sub(variable, value)
         if any("${" in (match[2] or "") for match in _VARIABLE.finditer(value)):
             raise ConfigError(
-                f"{place}: {value!r}: a variable is ${{NAME}} or ${{NAME:-default}}, without another inside"
+                f"{place}: {brief(value)}: a variable is ${{NAME}} or ${{NAME:-default}}, without another inside"
             )
         return expanded
     if isinstance(value, list):
@@ -191,7 +193,7 @@ def _model(document: Document, models: Section, name: str) -> ModelConfig:
     assert marker is not None
     where = "marker" if "marker" in section.value else None
     if not _MARKER.match(marker):
-        raise section.error(where, f"the marker {marker!r} must be letters, digits and _, as after `-m`")
+        raise section.error(where, f"the marker {brief(marker)} must be letters, digits and _, as after `-m`")
     if marker in _PYTEST_MARKS or marker == "tokenparity":
         owner = "this plugin's" if marker == "tokenparity" else "pytest's"
         raise section.error(where, f"the marker {marker!r} is {owner} own; set another with `marker:`")
@@ -232,6 +234,8 @@ def _engine(document: Document, engines: Section, name: str) -> EngineConfig:
         section.text("model")
     type_ = str(options.pop("type", name))
     builtin = BUILTIN_ENGINES.get(type_)
+    if builtin is None and ":" in type_ and not _CLASS_PATH.match(type_):
+        raise engines.section(name).error("type", f"a class of your own is `module:Class`, found {type_!r}")
     if builtin:
         section = engines.section(name) if engines.value[name] is not None else Section(document, engines.where, {})
         section.only(("type", *builtin.options))
@@ -241,15 +245,21 @@ def _engine(document: Document, engines: Section, name: str) -> EngineConfig:
         for key, wanted in builtin.options.items():
             if key in options:
                 _check_option(section, key, options[key], wanted)
+                choices = builtin.choices.get(key)
+                if choices and options[key] not in choices:
+                    raise section.error(key, f"expected one of {', '.join(choices)}, found {options[key]!r}")
     place = f"{shown(document.path)}:{document.line((*engines.where, name))}: models.{engines.where[1]}.engines.{name}"
     return EngineConfig(name, type_, options, place)
 
 
 def _check_option(section: Section, key: str, value: Any, wanted: tuple[type, ...]) -> None:
     flag = isinstance(value, bool)
-    if not isinstance(value, wanted) or flag != (wanted == (bool,)):
-        words = "a string" if str in wanted else "true or false" if bool in wanted else "a number"
+    if not isinstance(value, wanted) or (flag and bool not in wanted):
+        names = {bool: "true or false", str: "a string", dict: "a mapping", float: "a number"}
+        words = " or ".join(dict.fromkeys(names.get(it, "a number") for it in wanted))
         raise section.error(key, f"expected {words}, found {kind(value)}")
+    if isinstance(value, dict) and not all(isinstance(it, str) for it in value.values()):
+        raise section.error(key, "expected a mapping of names to strings")
     if value == "":
         raise section.error(key, "must not be empty")
     if not flag and isinstance(value, (int, float)) and not 0 < value <= 86_400:
@@ -263,9 +273,11 @@ def _clock(section: Section) -> datetime:
     try:
         clock = datetime.fromisoformat(text)
     except ValueError:
-        raise section.error("clock", f"expected a date and time such as 2026-01-02T03:04:05, found {text!r}") from None
+        raise section.error(
+            "clock", f"expected a date and time such as 2026-01-02T03:04:05, found {brief(text)}"
+        ) from None
     if clock.tzinfo is not None:
-        raise section.error("clock", f"a template sees no time zone: leave it out of {text!r}")
+        raise section.error("clock", f"a template sees no time zone: leave it out of {brief(text)}")
     return clock
 
 

@@ -31,7 +31,15 @@ class EngineError(TokenParityError, RuntimeError):
 
 
 class EngineUnreachable(EngineError):
-    """Nothing answers at the engine's address, or not in time."""
+    """Nothing answers at the engine's address, or not in time; ``advice`` is what to do where that is known."""
+
+    def __init__(self, message: str = "", advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+class WrongServer(EngineError):
+    """A server was reached, and its answer is not one that this engine can use."""
 
 
 class GoldenError(TokenParityError):

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from .check import Outcome
 
 
+def crash_line_alone(config: pytest.Config) -> bool:
+    """Whether failures are shown as one line each (``--tb=line``); the option is missing where the terminal is off."""
+    return bool(config.getoption("tbstyle", "auto") == "line")
+
+
 class CheckFailed(AssertionError):
     """Raised by an item whose check found something."""
 

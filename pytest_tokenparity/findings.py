@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .cases import DocumentedBreak, Expectation
+from .words import one_line
+
+if TYPE_CHECKING:
+    from .causes.explanation import Explanation
+    from .causes.sessions import BreakExplanation
+
+_MOST = 1000  # characters of a message that comes from elsewhere
 
 
 @dataclass(frozen=True)
@@ -26,18 +34,24 @@ class Place:
 
 @dataclass(frozen=True)
 class Difference:
-    """An engine's IDs are not the golden's; they part at ``position``, counted from 0."""
+    """An engine's IDs are not the golden's; they part at ``position``, counted from 0.
+
+    ``why`` is the reason, where it was looked for; ``unexpected`` says how it is not the known difference.
+    """
 
     engine: str
     place: Place
     golden: list[int]
     rendered: list[int]
     position: int
+    why: Explanation | None = None
+    unexpected: str = ""
 
     @property
     def headline(self) -> str:
         counts = f"{_tokens(len(self.golden))} recorded, {len(self.rendered)} rendered"
-        return f"{self.place.lead}{self.engine} leaves the golden at token {self.position} ({counts})"
+        found = f"{self.place.lead}{self.engine} leaves the golden at token {self.position} ({counts})"
+        return found + _unexpected(self.unexpected)
 
 
 @dataclass(frozen=True)
@@ -48,10 +62,12 @@ class CountDiffers:
     place: Place
     golden: int
     counted: int
+    unexpected: str = ""
 
     @property
     def headline(self) -> str:
-        return f"{self.place.lead}{self.engine} counts {_tokens(self.counted)}, the golden has {self.golden}"
+        found = f"{self.place.lead}{self.engine} counts {_tokens(self.counted)}, the golden has {self.golden}"
+        return found + _unexpected(self.unexpected)
 
 
 @dataclass(frozen=True)
@@ -63,10 +79,13 @@ class TextDiffers:
     reference: str
     rendered: str
     position: int
+    why: Explanation | None = None
+    unexpected: str = ""
 
     @property
     def headline(self) -> str:
-        return f"{self.place.lead}{self.engine} leaves the reference's text at character {self.position}"
+        found = f"{self.place.lead}{self.engine} leaves the reference's text at character {self.position}"
+        return found + _unexpected(self.unexpected)
 
 
 @dataclass(frozen=True)
@@ -77,12 +96,23 @@ class RefusalDiffers:
     place: Place
     message: str
     refused_by_engine: bool
+    is_reference: bool = False
+    tokens: int | None = None
+    """How many tokens the side that renders the request has."""
+    why: Explanation | None = None
+    unexpected: str = ""
 
     @property
     def headline(self) -> str:
+        who, message = f"{self.place.lead}{self.engine}", one_line(self.message) + _unexpected(self.unexpected)
+        tokens = _tokens(self.tokens or 0)
+        if self.is_reference and self.refused_by_engine:
+            return f"{who} now refuses a request whose golden has {tokens}: {message}"
+        if self.is_reference:
+            return f"{who} now renders a request ({tokens}) whose golden is a refusal: {message}"
         if self.refused_by_engine:
-            return f"{self.place.lead}{self.engine} refuses a request that the reference renders: {self.message}"
-        return f"{self.place.lead}{self.engine} renders a request that the reference refuses: {self.message}"
+            return f"{who} refuses a request that the reference renders: {message}"
+        return f"{who} renders a request that the reference refuses: {message}"
 
 
 @dataclass(frozen=True)
@@ -98,6 +128,8 @@ class PrefixBroken:
     """The tokens at which the case documents other breaks."""
     tail: int = 0
     """What tail the case allows."""
+    why: BreakExplanation | None = None
+    """What the later request changed, where it was looked for."""
 
     @property
     def headline(self) -> str:
@@ -189,6 +221,38 @@ class StopChanged:
 
 
 @dataclass(frozen=True)
+class CallDiffers:
+    """A real call was given another prompt than the one that the engine showed for the same request."""
+
+    engine: str
+    place: Place
+    rendered: int
+    called: int
+    how: str
+
+    @property
+    def headline(self) -> str:
+        if self.rendered == self.called:
+            return f"{self.place.lead}a call of {self.engine} was given other IDs than it rendered ({self.how})"
+        return (
+            f"{self.place.lead}a call of {self.engine} was given {_tokens(self.called)} ({self.how}), it rendered "
+            f"{self.rendered}"
+        )
+
+
+@dataclass(frozen=True)
+class RequestOdd:
+    """Something is wrong with a request itself, whatever engine renders it, such as a prompt with two BOS."""
+
+    place: Place
+    message: str
+
+    @property
+    def headline(self) -> str:
+        return f"{self.place.lead}{self.message}"
+
+
+@dataclass(frozen=True)
 class GoldenUnusable:
     """A golden file is there and cannot be used, or cannot be written; ``recordable`` says that recording mends it."""
 
@@ -197,19 +261,20 @@ class GoldenUnusable:
 
     @property
     def headline(self) -> str:
-        return self.message
+        return one_line(self.message, _MOST)
 
 
 @dataclass(frozen=True)
 class Unreachable:
-    """An engine cannot be reached; ``place`` is where the configuration names it."""
+    """An engine cannot be reached; ``place`` is where the configuration names it, ``advice`` what to do."""
 
     message: str
     place: str
+    advice: str = ""
 
     @property
     def headline(self) -> str:
-        return self.message
+        return one_line(self.message, _MOST) or "an engine cannot be reached; it does not say why"
 
 
 @dataclass(frozen=True)
@@ -217,10 +282,12 @@ class Problem:
     """Something that kept the check from being made: settings, a server, a file."""
 
     message: str
+    place: str | None = None
+    """Where the configuration names a server that is the wrong one."""
 
     @property
     def headline(self) -> str:
-        return self.message
+        return one_line(self.message, _MOST) or "an error that says nothing of itself"
 
 
 Finding = (
@@ -235,10 +302,16 @@ Finding = (
     | GoldenMissing
     | StopNotOneToken
     | StopChanged
+    | RequestOdd
+    | CallDiffers
     | GoldenUnusable
     | Unreachable
     | Problem
 )
+
+
+def _unexpected(says: str) -> str:
+    return f", otherwise than `expect` says: {says}" if says else ""
 
 
 def _tokens(count: int) -> str:

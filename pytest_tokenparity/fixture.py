@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from .cases import case_file_name
 from .check import Outcome
-from .collection import properties, vocabulary_of
+from .collection import for_summary, properties, verbosity, vocabulary_of
 from .config import check_name
 from .engines.base import ids_of, token_ids
 from .errors import ConfigError, EngineError, EngineUnreachable
@@ -17,7 +20,8 @@ from .findings import Problem, Unreachable
 from .models import Model
 from .report import Subject, failure
 from .request import Conversation, Request, Tools
-from .session import OUTCOME_KEY, REASON_KEY, ParitySession
+from .session import ParitySession, Record
+from .words import brief
 from .yaml12 import shown
 
 
@@ -27,6 +31,8 @@ class TokenParity:
     def __init__(self, node: pytest.Item, session: ParitySession) -> None:
         self._node = node
         self._session = session
+        self._record = Record.of(node)
+        self._record.forget(node)
         session.enter(node)
 
     def assert_golden(self, name: str, ids: Iterable[int], *, model: str) -> None:
@@ -38,8 +44,8 @@ class TokenParity:
         __tracebackhide__ = True
         try:
             config = self._session.usable()
-            config.model(model)
-            fault = check_name(name, "the golden's name")
+            config.model(_text(model, "the model"))
+            fault = check_name(_text(name, "the golden's name"), "the golden's name")
             if fault:
                 raise ConfigError(fault)
             file = case_file_name(self._node.path, config)
@@ -49,7 +55,7 @@ class TokenParity:
         recorder = f"{file}::{self._node.name}"
         outcome = self._session.checker.check_ids(name, checked, model, file, file.removesuffix(".py"), recorder)
         if not outcome.findings:
-            self._node.user_properties += [("model", model), *properties(outcome)]
+            self._record.add(self._node, [("model", model), *properties(outcome)], **for_summary(outcome))
             return
         raise self._ended(outcome, model, f", golden {name!r}")
 
@@ -58,27 +64,36 @@ class TokenParity:
         __tracebackhide__ = True
         try:
             self._session.usable()
-            runtime = self._session.checker.model(model)
-            runtime.engine(name)
+            runtime = self._session.checker.model(_text(model, "the model"))
+            runtime.engine(_text(name, "the engine"))
+        except EngineUnreachable as error:  # an earlier test found that out
+            raise self._unreachable(error, runtime, name) from None
         except (ConfigError, EngineError) as error:
             raise self._ended(Outcome((Problem(str(error)),))) from None
         return FixtureEngine(runtime, name, self)
 
+    def _unreachable(self, error: EngineUnreachable, model: Model, name: str) -> BaseException:
+        found = Unreachable(str(error), model.settings.engine(name).place, error.advice)
+        return self._ended(Outcome((found,), unreachable=found.headline), model.settings.name)
+
     def _ended(self, outcome: Outcome, model: str | None = None, what: str = "") -> BaseException:
         """The exception that ends the test: a failure of a few lines, or a skip where that was asked for."""
         node = self._node
-        node.user_properties += [*([("model", model)] if model else []), *properties(outcome)]
+        about = [("model", model)] if model else []
+        self._record.add(node, [*about, *properties(outcome)], **for_summary(outcome))
+        line = _line_in(node.path) or (node.reportinfo()[1] or 0) + 1
+        self._record.at = shown(node.path), line
         if outcome.unreachable is not None and self._session.skip_unreachable:
             return pytest.skip.Exception(outcome.unreachable)
         subject = Subject(
             engine="the test",
-            at=f"{shown(node.path)}:{(node.reportinfo()[1] or 0) + 1}: {node.name}{what}",
+            at=f"{shown(node.path)}:{line}: {node.name}{what}",
             select=self._session.select(node.path, node.nodeid.partition("::")[2]),
             update_flag=self._session.update_flag,
             is_case=False,
         )
         vocabulary = vocabulary_of(self._session, model, outcome) if model else None
-        lines = failure(outcome, subject, vocabulary, node.config.get_verbosity())
+        lines = failure(outcome, subject, vocabulary, verbosity(node.config))
         return pytest.fail.Exception("\n".join(line.text for line in lines), pytrace=False)
 
 
@@ -94,18 +109,30 @@ class FixtureEngine:
         """The prompt's token IDs; RequestRefused if the engine refuses the request."""
         __tracebackhide__ = True
         try:
+            _check_list(conversation, "the conversation", "messages")
+            _check_list([] if tools is None else tools, "`tools`", "tool schemas")
             rendering = self._model.render(self.name, Request.of(conversation, tools, **template_kwargs))
             return ids_of(rendering, self.name)
+        except EngineUnreachable as error:
+            raise self._parity._unreachable(error, self._model, self.name) from None
         except EngineError as error:
-            message = str(error)
-            outcome = Outcome((Problem(message),))
-            if isinstance(error, EngineUnreachable):
-                found = Unreachable(message, self._model.settings.engine(self.name).place)
-                outcome = Outcome((found,), unreachable=message)
-            raise self._parity._ended(outcome, self._model.settings.name) from None
+            raise self._parity._ended(Outcome((Problem(str(error)),)), self._model.settings.name) from None
 
 
-def forget_properties(node: pytest.Item) -> None:
-    """Take away what an earlier run of the same test said (pytest-rerunfailures)."""
-    ours = ("model", OUTCOME_KEY, REASON_KEY, "first_divergence")
-    node.user_properties[:] = [(key, value) for key, value in node.user_properties if key not in ours]
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{what} must be a string, it is {type(value).__name__} {brief(value)}")
+    return value
+
+
+def _check_list(value: object, what: str, of: str) -> None:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(entry, Mapping) for entry in value):
+        raise EngineError(f"{what} must be a list of {of}, it is {type(value).__name__} {brief(value)}")
+
+
+def _line_in(path: Path) -> int | None:
+    """The line of a test file that is being run: the innermost call out of it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and Path(frame.f_code.co_filename) != path:
+        frame = frame.f_back
+    return frame.f_lineno if frame is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -12,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .errors import GoldenError
+from .errors import ConfigError, GoldenError
 from .prefix import shared_prefix
 from .vocabulary import Vocabulary
-from .yaml12 import kind, shown
+from .words import brief
+from .yaml12 import kind, loads, shown
 
 FORMAT = 1
 _UNSEEN = re.compile(
@@ -64,6 +66,11 @@ def golden_path(golden_dir: Path, model: str, folder: str, name: str) -> Path:
     return golden_dir / model / folder / f"{name}.json"
 
 
+def template_sha256(templates: Sequence[str]) -> str:
+    """The SHA-256 of the chat templates that the requests of a case are rendered with, each once."""
+    return hashlib.sha256("\0".join(templates).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def read(path: Path) -> Golden | None:
     """The golden in a file; None if there is no file. GoldenError says what in it cannot be used."""
     try:
@@ -73,7 +80,9 @@ def read(path: Path) -> Golden | None:
     except OSError as error:
         raise GoldenError(f"{shown(path)}: cannot be read: {error.strerror or error}") from None
     try:
-        body = json.loads(raw)
+        body = json.loads(raw, object_pairs_hook=_unique)
+    except _Twice as twice:
+        raise GoldenError(f"{_place_of_twin(path, raw)}: the key {brief(twice.key)} stands twice: keep one") from None
     except RecursionError:
         raise GoldenError(f"{shown(path)}: no golden: nested without end") from None
     except UnicodeDecodeError:
@@ -86,6 +95,31 @@ def read(path: Path) -> Golden | None:
         return _golden(body)
     except _Misfit as misfit:
         raise GoldenError(f"{shown(path)}: {misfit}") from None
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a golden, or something else in its place. GoldenError if that cannot be told."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise GoldenError(f"{shown(path)}: cannot be read: {error.strerror or error}") from None
+
+
+def is_file(path: Path) -> bool:
+    """Whether what a golden names is a file; a name that no disk takes is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def defines(path: Path, function: str) -> bool:
+    """Whether a test file still has a function of that name."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return False
+    return re.search(rf"^[ \t]*(?:async )?def {re.escape(function)}\(", text, re.MULTILINE) is not None
 
 
 def dump(golden: Golden, vocabulary: Vocabulary) -> str:
@@ -186,12 +220,38 @@ class _Misfit(Exception):
     """What in a JSON body is not as a golden has it."""
 
 
+class _Twice(ValueError):
+    """A key that stands twice in one object."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in body:
+            raise _Twice(key)
+        body[key] = value
+    return body
+
+
+def _place_of_twin(path: Path, raw: bytes) -> str:
+    """``file:line`` of a key that stands twice: JSON is YAML, whose parser knows the lines."""
+    try:
+        loads(raw.decode(json.detect_encoding(raw), "replace"), path)
+    except ConfigError as error:
+        return str(error).partition(": ")[0]
+    return shown(path)
+
+
 def _golden(body: Any) -> Golden:
     if not isinstance(body, dict) or "format" not in body:
         raise _Misfit("no golden: it has no `format`")
-    if body["format"] != FORMAT:
+    if type(body["format"]) is not int or body["format"] != FORMAT:
         raise _Misfit(
-            f"format {body['format']!r}; this version reads format {FORMAT}: update the plugin, or record again"
+            f"format {brief(body['format'])}; this version reads format {FORMAT}: update the plugin, or record again"
         )
     recorded = _get(body, "recorded", dict, "the golden")
     requests: list[GoldenRequest] = []
@@ -279,6 +339,7 @@ def _json(value: Any) -> str:
 def _write_atomically(path: Path, content: bytes) -> None:
     temporary: str | None = None
     try:
+        path = Path(os.path.realpath(path)) if path.is_symlink() else path  # a link stays one: its target is written
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.stat().st_mode & 0o222:  # replacing it would work, and is not what was meant
             raise PermissionError(13, "the file is read-only")

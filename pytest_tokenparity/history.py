@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import golden as goldens
 from .cases import Case
-from .errors import ConfigError, EngineError
+from .errors import TokenParityError
 from .golden import Golden, Provenance
 from .models import Model
+
+if TYPE_CHECKING:
+    from .engines.base import Rendering
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,10 @@ class History:
     unknown: str | None = None
     edited: Edited | None = None
     reference_agrees: bool | None = None
+    of_engine: bool = False
+    """Whether an engine leaves what the reference renders today: what changed since is not why."""
+    tokenizer_place: str = ""
+    """Where the configuration names a tokenizer that changed."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ def history_of(golden: Golden, path: Path, model: Model, now: Callable[[], Prove
     recorded = golden.recorded
     try:
         current = now()
-    except (EngineError, ConfigError) as error:
+    except TokenParityError as error:
         return History(unknown=str(error))
     changed = []
     if recorded.request_sha256 != current.request_sha256:
@@ -55,23 +63,30 @@ def history_of(golden: Golden, path: Path, model: Model, now: Callable[[], Prove
         changed.append(f"the template changed ({_moved(recorded.template_sha256, current.template_sha256)})")
     if recorded.tokenizer_sha256 != current.tokenizer_sha256:
         changed.append(f"the tokenizer changed ({_moved(recorded.tokenizer_sha256, current.tokenizer_sha256)})")
-        return History(tuple(changed), other_tokenizer=True)
+        return History(tuple(changed), other_tokenizer=True, tokenizer_place=model.settings.places["tokenizer"])
     return History(tuple(changed), edited=edited_row(golden, path, model))
 
 
-def reference_agrees(case: Case, model: Model, golden: Golden) -> bool | None:
-    """Whether the reference still renders the golden; None if it cannot be asked."""
+def beside_reference(
+    history: History, case: Case, model: Model, golden: Golden, rendered: Sequence[Rendering]
+) -> History:
+    """The history for an engine that is not the reference: whether the reference still renders the golden, or what the
+    engine rendered."""
     try:
-        renderings = [model.render(model.settings.reference.name, request) for request in case.requests]
-    except (EngineError, ConfigError):
-        return None
-    if len(renderings) != len(golden.requests):
+        today = [model.render(model.settings.reference.name, request) for request in case.requests]
+    except TokenParityError:  # it cannot be asked
+        return history
+    agrees = _same([(it.ids, it.refused) for it in golden.requests], today)
+    of_engine = not _same([(it.ids, it.refused) for it in rendered], today)
+    # A golden that the reference still renders has right IDs: what was edited is not why this engine differs.
+    return replace(history, reference_agrees=agrees, of_engine=of_engine, edited=None if agrees else history.edited)
+
+
+def _same(known: Sequence[tuple[list[int] | None, str | None]], today: Sequence[Rendering]) -> bool:
+    if len(known) != len(today):
         return False
-    pairs = zip(golden.requests, renderings, strict=True)
-    return all(
-        recorded.ids == rendering.ids and (recorded.refused is None) == (rendering.refused is None)
-        for recorded, rendering in pairs
-    )
+    pairs = zip(known, today, strict=True)
+    return all(ids == now.ids and (refused is None) == (now.refused is None) for (ids, refused), now in pairs)
 
 
 def edited_row(golden: Golden, path: Path, model: Model) -> Edited | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,10 +13,28 @@ from .errors import ConfigError, InvalidConversation
 from .messages import assert_text, assert_valid
 from .request import RESERVED_KWARGS, Request
 from .tools import assert_valid_tool
+from .words import brief, one_line
 from .yaml12 import kind, shown
 
 FLAGS = ("add_generation_prompt", "continue_final_message")
 _PROMPT_KEYS_IGNORED = ("tool_choice", "reasoning_effort", "response_format")
+_READ = ("messages", "tools", "chat_template_kwargs", "template_kwargs", *FLAGS)
+_CLOSE = 0.85  # how much of a key must be that of another for it to be a slip of the keyboard
+_KEYS_OF_SERVERS = frozenset(
+    # Keys of chat bodies that are ignored, and are never a misspelt one of ours: OpenAI's, vLLM's and llama.cpp's.
+    """
+    add_special_tokens allowed_token_ids audio bad_words best_of cache_prompt cache_salt chat_format chat_template
+    documents dry_multiplier echo extra_body frequency_penalty function_call functions grammar guided_choice
+    guided_grammar guided_json guided_regex id_slot ignore_eos include_stop_str_in_output json_schema length_penalty
+    logit_bias logprobs max_completion_tokens max_tokens media message_id metadata min_p min_tokens mirostat modalities
+    model n n_predict n_probs parallel_tool_calls parse_tool_calls prediction presence_penalty priority
+    prompt_logprobs reasoning_format repeat_penalty repetition_penalty response_format samplers seed service_tier
+    skip_special_tokens spaces_between_special_tokens stop stop_token_ids store stream stream_options
+    structured_outputs temperature thinking thinking_forced_open timings_per_token tool_choice tool_prompt tool_resources
+    top_a top_k top_logprobs top_n_sigma top_p truncate_prompt_tokens typical_p use_beam_search user verbosity
+    web_search_options
+    """.split()  # noqa: SIM905  # a list that people edit
+)
 
 
 def read_json_lines(path: Path, raw: bytes, base: Mapping[str, Any], warnings: list[str]) -> tuple[Request, ...]:
@@ -61,8 +80,12 @@ class _JsonLine:
 
     def request(self, line: bytes, base: Mapping[str, Any]) -> Request:
         body = self.parse(line)
+        self.spelling(body)
         if "messages" not in body:
-            self.fail("a chat body without `messages`")
+            close = difflib.get_close_matches("messages", body, n=1)
+            keys = f" (its keys: {one_line(', '.join(body), 80)})" if body else ""
+            hint = f" (did you mean it by {brief(close[0])}?)" if close else keys
+            self.fail(f"a chat body without `messages`{hint}")
         self.checked(assert_valid, body["messages"], "messages")
         kwargs = self.template_kwargs(body)
         tools = body.get("tools", base["tools"])
@@ -87,6 +110,15 @@ class _JsonLine:
             return request_of(body["messages"], settings)
         except ValueError as error:
             self.fail(str(error))
+
+    def spelling(self, body: dict[str, Any]) -> None:
+        """Other keys are ignored, so one that is nearly ours would be lost without a word."""
+        for key in body:
+            if key in _READ or key in _KEYS_OF_SERVERS or key in _PROMPT_KEYS_IGNORED:
+                continue
+            close = difflib.get_close_matches(key, _READ, n=1, cutoff=_CLOSE)
+            if close:
+                self.fail(f"unknown key {brief(key)} (did you mean {close[0]!r}?)")
 
     def parse(self, line: bytes) -> dict[str, Any]:
         try:
@@ -118,7 +150,7 @@ class _JsonLine:
             self.fail(f"{key}: expected an object, found {kind(kwargs)}")
         for name in kwargs:
             if name in RESERVED_KWARGS:
-                self.fail(f"{key}: {name!r} is no switch of a template")
+                self.fail(f"{key}: {brief(name)} is no switch of a template")
         self.checked(assert_text, kwargs, key)
         return kwargs
 
@@ -132,7 +164,7 @@ class _JsonLine:
         try:
             check(value)
         except InvalidConversation as error:
-            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.where)
+            path = "".join(f"[{step}]" if isinstance(step, int) else f".{one_line(step, 60)}" for step in error.where)
             self.fail(f"{what}{path}: {error}")
 
 
@@ -140,7 +172,7 @@ def _no_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     body: dict[str, Any] = {}
     for key, value in pairs:
         if key in body:
-            raise ValueError(f"the key {key!r} stands twice")
+            raise ValueError(f"the key {brief(key)} stands twice")
         body[key] = value
     return body
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from .errors import InvalidConversation
 from .request import Conversation
+from .words import brief
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "ipython")
 """The roles that chat templates know: OpenAI's, and `ipython`, Llama's name for a tool's answer."""
 
 MAX_DEPTH = 100
+_KEYS = frozenset(
+    {"role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning", "refusal"}
+)
 _RESULTS = ("tool", "function", "ipython")
 _Where = tuple["str | int", ...]
 
@@ -77,16 +82,27 @@ def _assert_message(message: Any, where: _Where) -> None:
     if not isinstance(message, Mapping):
         raise InvalidConversation(f"expected a message (a mapping with `role`), found {_kind(message)}", where)
     if "role" not in message:
-        raise InvalidConversation(f"a message without `role` (one of {', '.join(ROLES)})", where)
+        hint = _meant("role", message) or f" (one of {', '.join(ROLES)})"
+        raise InvalidConversation(f"a message without `role`{hint}", where)
     role = message["role"]
     if role not in ROLES:
-        raise InvalidConversation(f"unknown role {role!r} (known are {', '.join(ROLES)})", (*where, "role"))
+        raise InvalidConversation(f"unknown role {brief(role)} (known are {', '.join(ROLES)})", (*where, "role"))
     if role != "assistant" and "content" not in message:
-        raise InvalidConversation(f"a {role} message without `content`", where)
+        raise InvalidConversation(f"a {role} message without `content`{_meant('content', message)}", where)
+    for key in ("content", "tool_calls"):  # which an assistant's message may leave out
+        if key not in message and (hint := _meant(key, message)):
+            raise InvalidConversation(f"an assistant message without `{key}`{hint}", where)
     _assert_content(message.get("content"), (*where, "content"))
     if message.get("tool_calls") is not None:
         _assert_tool_calls(message["tool_calls"], (*where, "tool_calls"))
     assert_text(message, where)
+
+
+def _meant(key: str, message: Mapping[str, Any]) -> str:
+    """A hint at a key that looks like a wanted one, misspelt."""
+    names = [name for name in message if isinstance(name, str) and name not in _KEYS]
+    close = difflib.get_close_matches(key, names, n=1, cutoff=0.8)
+    return f": {brief(close[0])} stands there (did you mean {key!r}?)" if close else ""
 
 
 def _assert_content(content: Any, where: _Where) -> None:
@@ -123,7 +139,7 @@ def _kind(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return f"the string {value[:40]!r}"
+        return f"the string {brief(value[:40])}"
     if isinstance(value, (bool, int, float)):
         return repr(value)
     names: dict[type, str] = {dict: "a mapping", list: "a list", tuple: "a tuple"}

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import Config, EngineConfig, ModelConfig, expand
-from .engines import build_engine
-from .errors import ConfigError, EngineError, EngineUnreachable
+from .engines import Surroundings, build_engine
+from .errors import EngineError, EngineUnreachable, TokenParityError
 from .yaml12 import shown
 
 if TYPE_CHECKING:
+    from .engines.ahead import Ahead
     from .engines.base import Engine, Rendering, TokenRenderer, Wait
+    from .engines.mistral_common import MistralCommonTokens
+    from .engines.tokenizers import TokenizerFiles
     from .request import Request
     from .vocabulary import Vocabulary
 
@@ -37,21 +40,24 @@ class Model:
         """The folder whose conftests give engines of somebody else's."""
         self.failed: dict[tuple[str, str], EngineError] = {}
         self._engines: dict[tuple[str, str], Engine] = {}
+        self._plans: dict[str, Sequence[Request]] = {}
+        self._ahead: dict[str, Ahead] = {}
         self._tokenizer_error: EngineError | None = None
 
     @cached_property
     def _tokenizer(self) -> Any:
         from .engines.transformers import load_tokenizer
 
-        places = self.settings.places
-        source = self._source()
-        revision = None
-        if isinstance(source, str) and self.settings.revision:
-            revision = expand(self.settings.revision, places["revision"])
+        source, revision = self._source(), self._revision()
         try:
             return load_tokenizer(source, revision)
         except EngineError as error:
-            raise EngineError(f"{places['tokenizer']}: {error}") from None
+            raise EngineError(f"{self.settings.places['tokenizer']}: {error}") from None
+
+    def _revision(self) -> str | None:
+        """The revision of a tokenizer that comes from the Hub."""
+        revision = self.settings.revision
+        return str(expand(revision, self.settings.places["revision"])) if revision else None
 
     def _source(self) -> Path | str:
         """Where the tokenizer comes from: a folder, or a Hub id."""
@@ -79,7 +85,7 @@ class Model:
             raise self._tokenizer_error
         try:
             return self._tokenizer
-        except (EngineError, ConfigError) as error:
+        except TokenParityError as error:
             self._tokenizer_error = EngineError(str(error))
             raise self._tokenizer_error from None
 
@@ -109,6 +115,10 @@ class Model:
         """
         from .vocabulary import Vocabulary
 
+        if self.settings.reference.type == "mistral-common":
+            return self._mistral.vocabulary
+        if self.settings.reference.type == "tokenizers":
+            return self._files().vocabulary
         file = self._file()
         if file is None or self.settings.reference.type == "transformers":
             return Vocabulary.of(self.tokenizer())
@@ -120,9 +130,15 @@ class Model:
     @cached_property
     def tokenizer_sha256(self) -> str:
         """The SHA-256 of the tokenizer's ``tokenizer.json``. EngineError if there is no tokenizer."""
+        if self.settings.reference.type == "mistral-common":
+            return hashlib.sha256(self._mistral.file.read_bytes()).hexdigest()
         file = self._file()
         if file is not None:
-            return hashlib.sha256(file.read_bytes()).hexdigest()
+            try:
+                return hashlib.sha256(file.read_bytes()).hexdigest()
+            except OSError as error:
+                place = self.settings.places["tokenizer"]
+                raise EngineError(f"{place}: {shown(file)} cannot be read: {error.strerror or error}") from None
         from .engines.transformers import tokenizer_sha256
 
         return tokenizer_sha256(self.tokenizer())
@@ -131,6 +147,16 @@ class Model:
     def reference(self) -> Engine:
         """The engine that records the golden."""
         return self.engine(self.settings.reference.name)
+
+    @property
+    def _mistral(self) -> MistralCommonTokens:
+        """The reference, where it is mistral-common: it brings its own tokenizer."""
+        from .engines.mistral_common import MistralCommonTokens
+
+        reference = self.reference
+        if not isinstance(reference, MistralCommonTokens):  # a hook gave another engine of that name
+            raise EngineError(f"{self.settings.reference.place}: mistral-common is another engine here")
+        return reference
 
     def engine(self, name: str) -> Engine:
         """A configured engine. ConfigError if there is no such name, EngineError if it cannot be made."""
@@ -141,7 +167,7 @@ class Model:
             settings = self.settings.engine(name)
             try:
                 self._engines[key] = self._make(settings)
-            except (EngineError, ConfigError) as error:
+            except TokenParityError as error:
                 self.failed[key] = error if isinstance(error, EngineError) else EngineError(str(error))
                 raise self.failed[key] from None
         return self._engines[key]
@@ -152,34 +178,51 @@ class Model:
 
         engine = self.engine(name)
         try:
-            return checked_render(engine, name, request)
+            ahead = self._ahead_of(name, engine)
+            return ahead.render(request) if ahead else checked_render(engine, name, request)
         except EngineUnreachable as error:
             self.failed[name, self.scope] = error
+            if name in self._ahead:
+                self._ahead[name].close()
             raise
+
+    def plan(self, name: str, requests: Sequence[Request]) -> None:
+        """The requests that a run will ask of an engine, in order: a server is sent them side by side."""
+        self._plans[name] = requests
+
+    def _ahead_of(self, name: str, engine: Engine) -> Ahead | None:
+        """What sends the requests of an engine ahead; None for one that is no server of ours, or has one request."""
+        if name not in self._ahead and len(self._plans.get(name, ())) > 1:
+            from .engines.server import ServerEngine
+
+            if isinstance(engine, ServerEngine):
+                from .engines.ahead import Ahead
+
+                self._ahead[name] = Ahead(engine, self._plans[name], engine.concurrency)
+        found = self._ahead.get(name)
+        return found if found and found.engine is engine else None
 
     def used_engines(self) -> list[Engine]:
         """The engines that were made and can be asked."""
         return [engine for key, engine in self._engines.items() if key not in self.failed]
 
     def close(self) -> None:
+        for ahead in self._ahead.values():
+            ahead.close()
         for engine in self._engines.values():
             engine.close()
 
     def _make(self, settings: EngineConfig) -> Engine:
-        from .engines.base import Engine, RendererEngine, TokenRenderer, raised
+        from .engines.base import asked, named_engine
 
         options = expand(dict(settings.options), settings.place)
-        try:
-            own = self.custom(self.settings.name, settings.name, options)
-        except (EngineError, ConfigError):
-            raise
-        except (Exception, SystemExit) as error:
-            raise EngineError(f"{settings.place}: the hook pytest_tokenparity_engine raised {raised(error)}") from error
+        own: Any = asked(
+            f"{settings.place}: the hook pytest_tokenparity_engine",
+            lambda: self.custom(self.settings.name, settings.name, options),
+        )
         if own is not None:
-            if isinstance(own, Engine):
-                own.name = settings.name
-                return own
-            if isinstance(own, type) or not isinstance(own, TokenRenderer):
+            engine = named_engine(own, settings.name)
+            if engine is None:
                 raise EngineError(
                     f"{settings.place}: the hook pytest_tokenparity_engine gave "
                     + (
@@ -188,35 +231,58 @@ class Model:
                         else f"{type(own).__name__}, which has no `name` and `ids`"
                     )
                 )
-            return RendererEngine(own, settings.name)
+            return engine
         try:
             return build_engine(
                 settings.name,
                 settings.type,
                 options,
-                place=settings.place,
-                folder=self.config.folder,
-                wait=self.wait,
-                local=self._local,
-                reference=lambda: self._reference_for(settings),
+                Surroundings(
+                    settings.place,
+                    self.config.folder,
+                    self.wait,
+                    self.settings.name,
+                    self._local,
+                    lambda: self._reference_for(settings),
+                    self._files,
+                    lambda: str(expand(self.settings.tokenizer, self.settings.places["tokenizer"])),
+                ),
             )
         except EngineError as error:
             if _HAS_PLACE.match(str(error)):
                 raise
             raise EngineError(f"{settings.place}: {error}") from None
 
-    def _local(self, name: str) -> Engine:
-        from .engines.transformers import TransformersTokens
+    def _files(self) -> TokenizerFiles:
+        """The model's tokenizer as its files give it, without Transformers."""
+        from .engines.tokenizers import read_files
+        from .engines.transformers import assert_hub, quiet_hub
 
+        source, revision = self._source(), self._revision()
+        try:
+            if isinstance(source, str):
+                assert_hub(source, revision)
+            with quiet_hub():
+                return read_files(source, revision)
+        except EngineError as error:
+            raise EngineError(f"{self.settings.places['tokenizer']}: {error}") from None
+
+    def _local(self, type_: str, name: str) -> Engine:
         settings = self.settings
-        return TransformersTokens(
-            self.tokenizer(),
-            name=name,
-            template=self.template,
-            clock=settings.clock,
-            place=settings.places["tokenizer"],
-            template_file=shown(self._template_file()) if settings.template else "",
-        )
+        common: dict[str, Any] = {
+            "name": name,
+            "template": self.template,
+            "clock": settings.clock,
+            "place": settings.places["tokenizer"],
+            "template_file": shown(self._template_file()) if settings.template else "",
+        }
+        if type_ == "transformers":
+            from .engines.transformers import TransformersTokens
+
+            return TransformersTokens(self.tokenizer(), **common)
+        from .engines.tokenizers import TokenizersTokens
+
+        return TokenizersTokens(self._files(), **common)
 
     def _reference_for(self, settings: EngineConfig) -> Engine:
         if settings.name == self.settings.reference.name:
@@ -234,15 +300,3 @@ def _path(text: str) -> Path:
 def _looks_like_path(source: str) -> bool:
     """Whether a tokenizer's name can only be a folder: a Hub id is ``name`` or ``owner/name``."""
     return source.startswith((".", "/", "~", os.sep)) or source.count("/") > 1 or "\\" in source
-
-
-def version_of(engine: Engine) -> str:
-    """What an engine says it is. EngineError if it cannot say."""
-    from .engines.base import raised
-
-    try:
-        return str(engine.version())
-    except EngineError:
-        raise
-    except Exception as error:
-        raise EngineError(f"the engine {engine.name!r}: `version` raised {raised(error)}") from error

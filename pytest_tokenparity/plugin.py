@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import argparse
 import os
-from fnmatch import fnmatchcase
+from collections.abc import Generator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .session import ALIAS, ALIAS_IS_OURS, FAILED, OUTCOME_KEY, PARTLY, SESSION, UNREACHABLE, ParitySession, find_config
+from .session import (
+    ALIAS,
+    ALIAS_IS_OURS,
+    FAILED,
+    OUTCOME_KEY,
+    PARTLY,
+    RECORD,
+    SESSION,
+    UNREACHABLE,
+    ParitySession,
+    Record,
+    find_config,
+    is_case_file,
+    registered_markers,
+)
 
 if TYPE_CHECKING:
     from .fixture import TokenParity
@@ -64,6 +79,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how long to wait for a server: while it loads its model (default: 30), and, if this is given, while its "
         "port refuses connections",
     )
+    group.addoption(
+        "--tokenparity-confirm",
+        action="store_true",
+        dest="tokenparity_confirm",
+        default=False,
+        help="make one real call of each server for each request, which generates one token, and compare its prompt with "
+        "what was rendered",
+    )
     parser.addini(
         "tokenparity_config", "the configuration, relative to this ini file (default: the nearest tokenparity.yaml)"
     )
@@ -93,6 +116,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 @pytest.hookimpl(trylast=True)  # last: every other plugin has registered its markers
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "tokenparity(model, engine, shape): an item of a case file (pytest-tokenparity)")
+    _check_patterns(config)
     session = ParitySession(config, _config_path(config))
     config.stash[SESSION] = session
     writing = [
@@ -121,13 +145,14 @@ class _FailureTexts:
     """Makes failures that came as plain text (from an xdist worker, from a test function) look like all others."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.crash_line_alone = config.option.tbstyle == "line"
+        self.config = config
+        self.crash_line_alone = config.getoption("tbstyle", "auto") == "line"
         self.rootpath = config.rootpath
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        said = [value for key, value in report.user_properties if key == OUTCOME_KEY]
-        if not report.failed or not said or said[-1] not in (FAILED, UNREACHABLE):
+        said = Record.on(report) if report.failed else None
+        if said is None or not said.checks or said.checks[-1][OUTCOME_KEY] not in (FAILED, UNREACHABLE):
             return
         from .failure import FailureText
 
@@ -135,8 +160,16 @@ class _FailureTexts:
         plain = isinstance(report.longrepr, str) and not isinstance(report.longrepr, FailureText)
         if plain or getattr(crash, "message", "").startswith("Failed: "):
             path, line, _ = report.location
-            shown = os.path.relpath(self.rootpath / path)
-            report.longrepr = FailureText.of_text(str(report.longrepr), shown, (line or 0) + 1, self.crash_line_alone)
+            shown, number = said.at or (os.path.relpath(self.rootpath / path), (line or 0) + 1)
+            report.longrepr = FailureText.of_text(str(report.longrepr), shown, number, self.crash_line_alone)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        path = self.rootpath / report.nodeid.partition("::")[0]
+        if report.failed and type(report.longrepr) is str and is_case_file(self.config, path):
+            from .failure import FailureText
+
+            report.longrepr = FailureText.of_text(report.longrepr, os.path.relpath(path), 1, False)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -154,9 +187,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    patterns: list[str] = parent.config.getini("tokenparity_files")
-    # Asked for every file of a project: a path is matched only against a pattern that has folders in it.
-    if not any(file_path.match(it) if "/" in it else fnmatchcase(file_path.name, it) for it in patterns):
+    if not is_case_file(parent.config, file_path):
         return None
     from .collection import ParityFile
 
@@ -176,19 +207,60 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[index] = item
 
 
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    if items and (tally := items[0].config.stash[SESSION].tally).case_files:
+        from .collection import ParityItem
+
+        tally.deselected += sum(isinstance(item, ParityItem) for item in items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    tally = session.config.stash[SESSION].tally
+    tally.tests = len(session.items)
+    if tally.case_files:
+        from .collection import ParityItem
+
+        tally.selected = sum(isinstance(item, ParityItem) for item in session.items)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Let the other tests run beside a case file that cannot be read: it fails the run, it need not stop it."""
-    unreadable = session.config.stash[SESSION].unreadable
-    if unreadable and unreadable == session.testsfailed:
+    parity = session.config.stash[SESSION]
+    if parity.unreadable and parity.unreadable == session.testsfailed:
         session.config.option.continue_on_collection_errors = True
+    if session.testsfailed and not session.config.option.continue_on_collection_errors:
+        parity.stopped = "errors during collection stopped the run"
+        return
+    # A worker is given its items one by one: there the processes themselves run side by side.
+    if parity.tally.selected and not (session.config.option.collectonly or hasattr(session.config, "workerinput")):
+        from .collection import ParityItem
+
+        asked = [(item.case, item.model, item.engine) for item in session.items if isinstance(item, ParityItem)]
+        parity.checker.plan(asked)
 
 
 def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, Any] | None:
     """`partly checked` is a word of its own: what was not seen is not a pass."""
-    if report.passed and report.when == "call" and (OUTCOME_KEY, PARTLY) in report.user_properties:
+    said = Record.on(report) if report.passed and report.when == "call" else None
+    if said is not None and any(check[OUTCOME_KEY] == PARTLY for check in said.checks):
         return PARTLY, "~", (PARTLY.upper(), {"yellow": True})
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put on the report what the plugin says of the test. A test that asks for the fixture is one of ours unrun, too."""
+    report = yield
+    record = item.stash.get(RECORD, None)
+    if record is None and "tokenparity" in getattr(item, "fixturenames", ()):
+        record = Record()
+    if record is not None:
+        record.put_on(report)
+        if report.skipped and "model" in record.about and isinstance(report.longrepr, tuple):
+            path, line, _ = item.reportinfo()  # not the line of the plugin that skipped it
+            report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])
+    return report
 
 
 @pytest.hookimpl(trylast=True)
@@ -199,9 +271,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     tally = parity.finish()
     output = getattr(session.config, "workeroutput", None)
     if output is not None:  # an xdist worker: the controller tells
-        output["tokenparity"] = {"engines": tally.engines, "written": tally.written, "case_files": tally.case_files}
-    elif exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
-        parity.find_orphans()
+        output["tokenparity"] = asdict(tally)
+    else:
+        parity.find_orphans(_why_not_looked(session, exitstatus))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -210,6 +282,9 @@ def pytest_testnodedown(node: Any) -> None:
     sent = getattr(node, "workeroutput", {}).get("tokenparity")
     if sent:
         node.config.stash[SESSION].tally.add(sent)
+        failed = getattr(node.config.pluginmanager.get_plugin("lfplugin"), "lastfailed", {})
+        for key in [key for key in failed if str(key) in sent["forgotten"]]:
+            del failed[key]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -224,9 +299,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def tokenparity(request: pytest.FixtureRequest) -> TokenParity:
     """Golden token IDs for IDs that the test made itself, and the configured engines (pytest-tokenparity)."""
-    from .fixture import TokenParity, forget_properties
+    from .fixture import TokenParity
 
-    forget_properties(request.node)
     return TokenParity(request.node, request.config.stash[SESSION])
 
 
@@ -245,7 +319,7 @@ def _register_markers(config: pytest.Config, session: ParitySession) -> None:
     from .config import readable_markers
     from .errors import ConfigError
 
-    registered = _registered(config)
+    registered = registered_markers(config)
     if session.config is not None:
         markers = {
             model.marker: model.places.get("marker", model.places[""]) for model in session.config.models.values()
@@ -264,9 +338,27 @@ def _register_markers(config: pytest.Config, session: ParitySession) -> None:
             config.addinivalue_line("markers", f"{marker}: items of one model (pytest-tokenparity)")
 
 
-def _registered(config: pytest.Config) -> set[str]:
-    lines: list[str] = config.getini("markers")
-    return {line.partition(":")[0].partition("(")[0].strip() for line in lines}
+def _check_patterns(config: pytest.Config) -> None:
+    """A pattern that cannot be matched would stop every test with a traceback."""
+    found = ""
+    try:
+        patterns: list[str] = config.getini("tokenparity_files")
+        for pattern in patterns:
+            found = f" {pattern!r}"
+            Path("a").match(pattern)
+    except (ValueError, TypeError, pytest.UsageError) as error:
+        raise pytest.UsageError(
+            f"the ini option tokenparity_files takes patterns of file names, such as *.tokenparity.yaml:{found} {error}"
+        ) from None
+
+
+def _why_not_looked(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> str:
+    """Why the goldens are left alone after a run that ended so; empty after one that came to its end."""
+    if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return ""
+    if exitstatus != pytest.ExitCode.INTERRUPTED:
+        return f"the run ended early, with exit code {int(exitstatus)}"
+    return session.config.stash[SESSION].stopped or "the run was interrupted"
 
 
 def _seconds(text: str) -> float:

@@ -16,6 +16,7 @@ from .findings import (
     GoldenMissing,
     GoldenUnusable,
     PrefixBroken,
+    Problem,
     RefusalDiffers,
     RequestsChanged,
     StopChanged,
@@ -26,11 +27,13 @@ from .findings import (
 from .history import History
 from .token_table import display_width, escaped, quoted, table
 from .vocabulary import Vocabulary
+from .words import one_line
 from .yaml12 import shown
 
 _TAIL = 16  # tokens: a generation prompt is shorter
 _OTHERS = 4  # further findings named in one line each
 _AGAINST_GOLDEN = (Difference, RefusalDiffers, CountDiffers, TextDiffers)
+_EXPLAINED = (Difference, RefusalDiffers, TextDiffers)
 SKIP_FLAG = "--tokenparity-unreachable=skip"
 
 
@@ -80,6 +83,7 @@ def failure(outcome: Outcome, subject: Subject, vocabulary: Vocabulary | None, v
         lines += [_labelled("also", other.headline) for other in named]
         if len(named) < len(others):
             lines.append(_labelled("also", f"{len(others) - len(named)} more (-vv shows all)"))
+    lines += _why(first, verbosity)
     return [*lines, *_golden(outcome), *_fix(outcome, subject, verbosity), _labelled("at", subject.at)]
 
 
@@ -91,7 +95,7 @@ def headline(outcome: Outcome) -> str:
     history = outcome.history
     if history.edited:
         return f"{first.headline}; the golden was edited by hand"
-    if history.changed:
+    if history.changed and not history.of_engine:
         changed = [what.partition(" (")[0] for what in history.changed]  # the hashes stand below
         return f"{first.headline}; since it was recorded, {_and(changed)}"
     return first.headline
@@ -163,12 +167,57 @@ def _everything(
     return lines
 
 
+def _why(finding: Finding, verbosity: int) -> list[Line]:
+    """Where a difference lies and why it is there, in words that say how much is proven."""
+    if isinstance(finding, PrefixBroken) and finding.why is not None:
+        return [_labelled(label, one_line(text, 200)) for label, text in finding.why.rows if label != "fix"]
+    why = finding.why if isinstance(finding, _EXPLAINED) else None
+    if why is None:
+        return []
+    lines = [_labelled("where", _cut(why.where, 90))] if why.where else []
+    exactly = "the reference renders exactly " + (
+        f"these {why.tokens} tokens" if why.tokens is not None else "this text"
+    )
+    causes = [f"{cause.name}: {one_line(cause.sentence, 160)}" for cause in why.causes]
+    if why.word in ("proven", "likely"):
+        lead = "likely: " if why.word == "likely" else ""
+        if len(causes) == 1:
+            lines.append(_labelled("cause", f"{lead}{causes[0]}, {exactly}"))
+        else:
+            lines += [_labelled("" if number else "cause", lead + it) for number, it in enumerate(causes)]
+            lines.append(_labelled("", f"together: {exactly}"))
+        if why.word == "likely" and why.tokens is not None:
+            lines.append(_labelled("", "but by so many changes, or read off its answer, that this proves little"))
+    elif why.word == "in part":
+        lines += [_labelled("" if number else "cause", f"in part: {it}") for number, it in enumerate(causes)]
+        if why.text_equal or not why.rest_where:
+            lines.append(_labelled("", "with that the texts are equal, the IDs are not: a rest lies in the encoding"))
+        else:
+            lines.append(_labelled("", f"the rest is not explained; it begins in {_cut(why.rest_where, 90)}"))
+    elif why.note:
+        lines.append(_labelled("cause", f"not looked for: {one_line(why.note)}"))
+    else:
+        lines.append(_labelled("cause", "unknown: no change that is known makes the reference render this"))
+    if why.refused is not None and why.causes:
+        lines.append(_labelled("", f"as it is, the reference refuses the request: {one_line(why.refused, 120)}"))
+    if why.text_equal and why.word != "in part":
+        lines.append(_labelled("", "the texts are equal (BOS and EOS set aside): the cause lies in the encoding"))
+    if why.decoded and (verbosity >= 2 or why.word in ("in part", "unknown")) and not why.note:
+        lines.append(_labelled("", "the engine shows no text: that of its IDs was compared"))
+    others = why.also if verbosity >= 2 else why.also[:2]
+    if others:
+        lines.append(_labelled("or", "; ".join(str(cause) for cause in others) + ", which would be as exact"))
+    return lines
+
+
 def _golden(outcome: Outcome) -> list[Line]:
     first = outcome.findings[0]
     if outcome.golden is None or outcome.history is None or not isinstance(first, _AGAINST_GOLDEN):
         return []
     recorded, history = outcome.golden.recorded, outcome.history
-    by = f"recorded by {recorded.engine}" + (f", tokenizers {recorded.tokenizers}" if recorded.tokenizers else "")
+    by = f"recorded by {one_line(recorded.engine)}"
+    if recorded.tokenizers and not recorded.engine.startswith("tokenizers "):
+        by += f", tokenizers {one_line(recorded.tokenizers)}"
     parts = [
         "tokenizer",
         *(["template"] if recorded.template_sha256 else []),
@@ -200,9 +249,11 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
         return [_labelled("record", record)]
     if isinstance(first, GoldenUnusable):
         return [_labelled("record", record)] if first.recordable else []
+    if isinstance(first, Problem) and first.place:
+        return [_labelled("fix", f"correct the address at {first.place}; or the server that answers there")]
     if isinstance(first, Unreachable):
         return [
-            _labelled("fix", f"start it, or correct the address at {first.place}"),
+            _labelled("fix", f"{first.advice or 'start it'}, or correct the address at {first.place}"),
             _labelled("skip", f"pytest {SKIP_FLAG}  leaves out what cannot be reached, and says so"),
         ]
     if isinstance(first, StopNotOneToken):
@@ -215,26 +266,43 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
         elif (
             subject.is_reference
             or not subject.is_case
-            or (history and (history.changed or history.reference_agrees is False))
+            or (history and (history.reference_agrees is False or (history.changed and not history.of_engine)))
         ):
-            lines.append(_labelled("record", f"{record}  (if the new prompt is right)"))
+            refuses = isinstance(first, RefusalDiffers) and first.is_reference and first.refused_by_engine
+            right = "if it is right to refuse it now" if refuses else "if the new prompt is right"
+            lines.append(_labelled("record", f"{record}  ({right})"))
+            if history and history.tokenizer_place:
+                lines.append(_labelled("", f"or restore the tokenizer: {history.tokenizer_place}"))
+            if history and history.of_engine and subject.is_case:
+                lines.append(_labelled("then", f"{subject.engine} leaves what the reference renders now, too; pin it:"))
+                lines.append(_labelled("", _pin(subject, first)))
         else:
             same = f"make {subject.engine} render what the reference renders"
             if isinstance(first, RefusalDiffers):
                 same = "send a request that both render"
-            lines.append(_labelled("fix", f"{same}; or pin it in the case:"))
-            lines.append(
-                _labelled("", f"expect: {{{subject.pin or subject.engine}: {{differs: [unknown], reason: ...}}}}")
-            )
+            why = first.why if isinstance(first, _EXPLAINED) else None
+            fixes = list(dict.fromkeys(cause.fix for cause in why.causes)) if why else []
+            pin = "correct `expect` in the case" if first.unexpected else "pin it in the case"
+            lines += [_labelled("" if number else "fix", it) for number, it in enumerate(fixes[:-1] or [])]
+            lines.append(_labelled("" if fixes[:-1] else "fix", f"{fixes[-1] if fixes else same}; or {pin}:"))
+            lines.append(_labelled("", _pin(subject, first)))
     elif isinstance(first, PrefixBroken):
         broken = [found for found in outcome.findings if isinstance(found, PrefixBroken)]
-        lines.append(
-            _labelled("fix", "render the earlier turns as they were rendered before; if it is known, in the case:")
-        )
+        fixes = [text for label, text in first.why.rows if label == "fix"] if first.why else []
+        fixes = fixes or ["render the earlier turns as they were rendered before"]
+        lines += [_labelled("" if number else "fix", it) for number, it in enumerate(fixes[:-1])]
+        lines.append(_labelled("" if fixes[:-1] else "fix", f"{fixes[-1]}; if it is known, in the case:"))
         lines.append(_labelled("", _known_break(broken)))
     if isinstance(first, (Difference, PrefixBroken)) and verbosity < 2:
         lines.append(_labelled("more", command(subject, "-vv")))
     return lines
+
+
+def _pin(subject: Subject, finding: Finding) -> str:
+    """What the case says about a difference that is known."""
+    why = finding.why if isinstance(finding, _EXPLAINED) else None
+    names = why.names if why and why.word in ("proven", "likely") else ("unknown",)
+    return f"expect: {{{subject.pin or subject.engine}: {{differs: [{', '.join(names)}], reason: ...}}}}"
 
 
 def _known_break(broken: Sequence[PrefixBroken]) -> str:
@@ -256,8 +324,8 @@ def _name(outcome: Outcome) -> str:
     return shown(outcome.golden_path) if outcome.golden_path else "the golden"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= 40 else text[:39] + "…"
+def _cut(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _and(words: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ RESERVED_KWARGS = frozenset(
         # parameters of Transformers' apply_chat_template: as template variables they would change the call instead
         *("conversation", "chat_template", "tokenize", "padding", "truncation", "max_length", "return_tensors"),
         *("return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs", "sanitize_control_tokens", "self"),
+        "conversations",  # of render_jinja_template, to which apply_chat_template hands them
         # keys of the request itself
         *("messages", "tools", "add_generation_prompt", "continue_final_message"),
     }

@@ -8,6 +8,7 @@ from typing import Any
 from .errors import InvalidConversation
 from .messages import assert_text
 from .request import ToolSchema
+from .words import brief
 
 KEPT_FIELDS = ("name", "description", "parameters")
 """The fields of a function that llama-server, vLLM and SGLang all hand to the template."""
@@ -29,7 +30,7 @@ def assert_valid_tool(schema: Any) -> None:
     if not isinstance(schema, Mapping):
         raise InvalidConversation("a tool must be a mapping with `type: function` and `function`")
     if schema.get("type") != "function":
-        raise InvalidConversation(f"a tool needs `type: function`, found {schema.get('type')!r}")
+        raise InvalidConversation(f"a tool needs `type: function`, found {brief(schema.get('type'))}")
     function = schema.get("function")
     if not isinstance(function, Mapping):
         raise InvalidConversation("a tool needs `function`, a mapping", ("function",))

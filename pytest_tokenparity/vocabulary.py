@@ -49,6 +49,12 @@ class Vocabulary:
         except Exception as error:  # tokenizers raises plain Exception
             raise EngineError(f"{file} cannot be read as a tokenizer: {error}") from None
 
+        return cls.of_backend(tokenizer)
+
+    @classmethod
+    def of_backend(cls, tokenizer: Any) -> Vocabulary:
+        """The vocabulary of a ``tokenizers.Tokenizer``."""
+
         def encode(text: str) -> list[int]:
             return list(tokenizer.encode(text, add_special_tokens=False).ids)
 

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import yaml
 
 from .errors import ConfigError
+from .words import brief, one_line, printable
 
 Where = tuple["str | int", ...]
 """The path of a value inside a document: ``("cases", "tools", "messages", 0)``."""
@@ -25,6 +26,8 @@ Where = tuple["str | int", ...]
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000  # aliases counted each time they are used
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
+_ENDS_EARLY = re.compile("did not find expected|mapping values are not allowed|expected ',' or|expected <block end>")
+_BARE_WORDS = frozenset({"yes", "no", "on", "off", "true", "false", "none", "null", "~"})
 _SURROGATE_ESCAPE = re.compile(r"(\\u)([dD])([89a-fA-F])")
 _STR, _NULL, _BOOL, _NUMBER_TAG, _MERGE = (
     f"tag:yaml.org,2002:{name}" for name in ("str", "null", "bool", "float", "merge")
@@ -38,6 +41,10 @@ class Document:
     path: Path
     value: Any
     lines: Mapping[Where, int]
+    flow: frozenset[Where] = frozenset()
+    """The mappings that are written in braces."""
+    bare_words: frozenset[Where] = frozenset()
+    """The strings that YAML 1.1 reads as a boolean or null, and that stand without quotes."""
 
     def line(self, where: Where) -> int:
         """The line (from 1) of ``where``, or of the nearest thing around it."""
@@ -78,7 +85,9 @@ class Section:
         for key in self.value:
             if key not in known:
                 hint = did_you_mean(key, known, "the keys here are")
-                raise self.document.error(self.where, f"unknown key {key!r}{hint}", (*self.where, key))
+                if self.value[key] is None and self.where in self.document.flow:
+                    hint = f": a value with a comma needs quotes{hint}"
+                raise self.document.error(self.where, f"unknown key {brief(key)}{hint}", (*self.where, key))
 
     def text(self, key: str, default: str | None = None) -> str | None:
         """A string that is not empty, or ``default`` when the key is absent."""
@@ -166,7 +175,11 @@ def loads(text: str, path: Path) -> Document:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         context = f" ({error.context})" if error.context and error.problem else ""
-        raise ConfigError(f"{shown(path)}:{line}: not YAML: {error.problem or error.context}{context}") from None
+        column = f" at column {mark.column + 1}" if mark else ""
+        hint = "; a value that holds `: ` or `, ` needs quotes" if _ENDS_EARLY.search(error.problem or "") else ""
+        raise ConfigError(
+            f"{shown(path)}:{line}: not YAML: {error.problem or error.context}{column}{context}{hint}"
+        ) from None
     except yaml.reader.ReaderError as error:
         if isinstance(error.character, int):  # libyaml, which counts bytes
             line = disguise.text.encode()[: error.position].count(b"\n") + 1
@@ -184,7 +197,7 @@ def loads(text: str, path: Path) -> Document:
         return Document(path, None, {})
     builder = _Builder(path, disguise)
     value = builder.build(node, ())
-    return Document(path, value, builder.lines)
+    return Document(path, value, builder.lines, frozenset(builder.flow), frozenset(builder.bare_words))
 
 
 def shown(path: Path) -> str:
@@ -192,15 +205,17 @@ def shown(path: Path) -> str:
     try:
         relative = os.path.relpath(path)
     except ValueError:  # another drive
-        return path.as_posix()
-    return path.as_posix() if relative.startswith(os.pardir + os.sep + os.pardir) else Path(relative).as_posix()
+        return printable(path.as_posix())
+    far = relative.startswith(os.pardir + os.sep + os.pardir)
+    return printable(path.as_posix() if far else Path(relative).as_posix())
 
 
 def dotted_path(where: Where) -> str:
     """``cases.tools.messages[0]`` for ``("cases", "tools", "messages", 0)``."""
     text = ""
     for step in where:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        name = step if isinstance(step, int) else one_line(step, 60)
+        text += f"[{name}]" if isinstance(step, int) else f".{name}" if text else str(name)
     return text
 
 
@@ -213,7 +228,7 @@ def kind(value: Any) -> str:
     if isinstance(value, (int, float)):
         return f"the number {value}"
     if isinstance(value, str):
-        return f"the string {value[:40]!r}" if value else "an empty string"
+        return f"the string {printable(repr(value[:40]))}" if value else "an empty string"
     if isinstance(value, list):
         return "a list" if value else "an empty list"
     if isinstance(value, dict):
@@ -318,6 +333,8 @@ class _Builder:
         self.path = path
         self.disguise = disguise
         self.lines: dict[Where, int] = {}
+        self.flow: set[Where] = set()
+        self.bare_words: set[Where] = set()
         self.values = 0
         self.merging = 0  # inside how many merges: what is merged does not take the lines of a mapping's own keys
         self.open: set[int] = set()  # nodes being built: an alias back into one would never end
@@ -332,6 +349,8 @@ class _Builder:
         if len(self.open) > MAX_DEPTH:
             self.fail(node, f"nested more than {MAX_DEPTH} deep")
         if isinstance(node, yaml.ScalarNode):
+            if node.tag == _STR and not node.style and str(node.value).lower() in _BARE_WORDS:
+                self.bare_words.add(where)
             return self.scalar(node)
         if id(node) in self.open:
             self.fail(node, "an alias inside the value that it names: this would never end")
@@ -357,6 +376,8 @@ class _Builder:
     def mapping(self, node: yaml.Node, where: Where) -> dict[str, Any]:
         if node.tag != "tag:yaml.org,2002:map":
             self.fail(node, f"the tag {node.tag!r} is not allowed here")
+        if getattr(node, "flow_style", False):
+            self.flow.add(where)
         own: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         merge_lines: list[int] = []
@@ -373,7 +394,7 @@ class _Builder:
             key = self.scalar(key_node)
             place = (*where, key)
             if key in own:
-                self.fail(key_node, f"the key {key!r} stands twice (first on line {self.lines[place]})")
+                self.fail(key_node, f"the key {brief(key)} stands twice (first on line {self.lines[place]})")
             self.put_line(place, key_node)
             own[key] = self.build(value_node, place)
         return {**merged, **own}

@@ -26,14 +26,23 @@ class Family:
     pre_tokenizer: str
 
 
-FAMILIES = {"qwen3": Family("qwen3", False, "qwen2"), "gemma3": Family("gemma3", True, "default")}
+FAMILIES = {
+    "qwen3": Family("qwen3", False, "qwen2"),
+    "gemma3": Family("gemma3", True, "default"),
+    "llama3.1": Family("llama", False, "llama-bpe"),
+    "deepseek-v3": Family("llama", False, "deepseek-v3"),  # its own architecture tokenizes alike and needs more tensors
+}
 
 
-def write_tiny_gguf(family: str, tokenizer_dir: Path, path: Path, template: str | None = None) -> None:
-    """Write the GGUF; ``template`` takes the place of the tokenizer's own chat template."""
+def write_tiny_gguf(
+    family: str, tokenizer_dir: Path, path: Path, template: str | None = None, *, add_eos: bool = False
+) -> None:
+    """Write the GGUF; ``template`` takes the place of the chat template that Transformers finds in the folder.
+
+    ``add_eos``: the server appends EOS to what it tokenizes, as where tokenizer_config.json says ``add_eos_token: true``.
+    """
     kind = FAMILIES[family]
     tokenizer = json.loads((tokenizer_dir / "tokenizer.json").read_text(encoding="utf-8"))
-    settings = json.loads((tokenizer_dir / "tokenizer_config.json").read_text(encoding="utf-8"))
     vocabulary = _Vocabulary(tokenizer, kind.sentencepiece)
     writer = gguf.GGUFWriter(str(path), kind.architecture)
     _write_shape(writer, len(vocabulary.tokens))
@@ -44,28 +53,30 @@ def write_tiny_gguf(family: str, tokenizer_dir: Path, path: Path, template: str 
     if kind.sentencepiece:
         writer.add_token_scores(vocabulary.scores)
         writer.add_add_space_prefix(False)
-    else:
-        merges = tokenizer["model"]["merges"]
-        writer.add_token_merges([pair if isinstance(pair, str) else " ".join(pair) for pair in merges])
-    special = {
-        "bos_token": writer.add_bos_token_id,
-        "eos_token": writer.add_eos_token_id,
-        "pad_token": writer.add_pad_token_id,
-        "unk_token": writer.add_unk_token_id,
-    }
-    for name, add in special.items():
-        token = _content(settings.get(name))
-        if token in vocabulary.added:
-            add(vocabulary.added[token])
-        elif name == "bos_token" and not kind.sentencepiece:
-            add(vocabulary.added["<|endoftext|>"])  # as in Qwen's own GGUFs, which have it from config.json
-    writer.add_add_bos_token(bool(settings.get("add_bos_token", False)))
-    writer.add_chat_template(template or settings["chat_template"])
+    # IDs, whether BOS is added, and merges: read by the class that the converter reads them with
+    special = gguf.SpecialVocab(tokenizer_dir, load_merges=not kind.sentencepiece)
+    if family == "qwen3":
+        special.special_token_ids["bos"] = vocabulary.added[
+            "<|endoftext|>"
+        ]  # Qwen's own GGUFs have it from config.json
+    special.chat_template = template or chat_template(tokenizer_dir)
+    if add_eos:
+        special.add_special_token["eos"] = True
+    special.add_to_gguf(writer, quiet=True)
     _write_weights(writer, len(vocabulary.tokens), kind.architecture)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def chat_template(tokenizer_dir: Path) -> str:
+    """The template that Transformers takes: the file of its own before the key in the settings."""
+    file = tokenizer_dir / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    settings = json.loads((tokenizer_dir / "tokenizer_config.json").read_text(encoding="utf-8"))
+    return str(settings["chat_template"])
 
 
 class _Vocabulary:
@@ -97,13 +108,9 @@ def _looks_special(text: str) -> bool:
     return (
         text in ("<pad>", "<mask>", "<2mass>", "[@BOS@]")
         or (text.startswith("<|") and text.endswith("|>"))
+        or (text.startswith("<\uff5c") and text.endswith("\uff5c>"))
         or (text.startswith("<unused") and text.endswith(">"))
     )
-
-
-def _content(token: Any) -> str | None:
-    text: str | None = token["content"] if isinstance(token, dict) else token
-    return text
 
 
 def _write_shape(writer: gguf.GGUFWriter, size: int) -> None:
@@ -131,7 +138,9 @@ def _write_weights(writer: gguf.GGUFWriter, size: int, architecture: str) -> Non
     matrix("token_embd", size)
     for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
         matrix(f"blk.0.{name}", EMBEDDING)
-    norms = ["output_norm", *(f"blk.0.{name}" for name in ("attn_norm", "attn_q_norm", "attn_k_norm", "ffn_norm"))]
+    norms = ["output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"]
+    if architecture in ("qwen3", "gemma3"):
+        norms += ["blk.0.attn_q_norm", "blk.0.attn_k_norm"]
     if architecture == "gemma3":
         norms += ["blk.0.post_attention_norm", "blk.0.post_ffw_norm"]
     for name in norms:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Set
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from ..errors import EngineError, RequestRefused, TokenParityError
+from ..errors import ConfigError, EngineError, EngineUnreachable, RequestRefused
 from ..request import Conversation, Request, Tools
+from ..words import brief
+from ..words import one_line as one_line
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
 _PACKAGE = str(Path(__file__).parent.parent)
+_PYTEST = "_pytest."
+_Answer = TypeVar("_Answer")
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -81,6 +87,10 @@ class Engine:
             raise EngineError(f"{self.name} shows no prompt text")
         return rendering.text
 
+    def template_for(self, request: Request) -> str | None:  # noqa: ARG002  # for engines that have one
+        """The chat template that renders this request, as text, or None. A golden keeps its hash."""
+        return None
+
     def version(self) -> str:
         """Program and version, such as ``transformers 5.24.0``: what a golden says it was recorded by."""
         return self.name
@@ -112,36 +122,161 @@ class RendererEngine(Engine):
             ids = self.renderer.ids(own.messages, own.tools, **own.keywords)
             return Rendering(ids=token_ids(ids, f"the engine {self.name!r}"))
 
-        return _guarded(self.name, ask)
+        return _guarded(self.name, ask, inspect.getattr_static(self.renderer, "ids", None))
 
     def version(self) -> str:
         kind = type(self.renderer)
         return f"{self.name} ({kind.__module__}.{kind.__qualname__})"
 
 
+class NamedEngine(Engine):
+    """An Engine of somebody else's behind a guard, under the name that the configuration gives it."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine = engine
+        self.name = name
+
+    def render(self, request: Request) -> Rendering:
+        return checked_render(self.engine, self.name, request)
+
+    def text(self, request: Request) -> str:
+        if type(self.engine).text is Engine.text:
+            return super().text(request)
+        text: str = self._text("text", lambda: self.engine.text(request.copy()))
+        return text
+
+    def template_for(self, request: Request) -> str | None:
+        ask = self.engine.template_for
+        template: str | None = self._text("template_for", lambda: ask(request.copy()), optional=True)
+        return template
+
+    def version(self) -> str:
+        if type(self.engine).version is Engine.version:
+            return self.name
+        return one_line(self._text("version", self.engine.version))
+
+    def describe(self) -> str:
+        if type(self.engine).describe is Engine.describe:
+            return self.version()
+        return one_line(self._text("describe", self.engine.describe))
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def _text(self, method: str, ask: Callable[[], Any], optional: bool = False) -> Any:
+        """What a method that gives a text gave; EngineError if it is none."""
+        answer = asked(f"the engine {self.name!r}: `{method}`", ask)
+        if not (isinstance(answer, str) or (optional and answer is None)):
+            raise EngineError(f"the engine {self.name!r}: `{method}` must give a string, it gave {_a(answer, method)}")
+        return answer
+
+
+def named_engine(own: Any, name: str) -> Engine | None:
+    """What a hook gave, behind the contract and under a name of its own; None if it is no engine.
+
+    It is never renamed: it may be frozen, or stand under two names.
+    """
+    if isinstance(own, type):
+        return None
+    if isinstance(own, Engine):
+        if not _is_ours(own):
+            return NamedEngine(own, name)
+        ours = copy(own)
+        ours.name = name
+        return ours
+    return RendererEngine(own, name) if _has(own, "name") and _has(own, "ids") else None
+
+
 def checked_render(engine: Engine, name: str, request: Request) -> Rendering:
     """A rendering of any engine, somebody else's too: EngineError in one line for what is none, or raises."""
-    if type(engine).__module__.startswith(f"{__package__}."):
+    if _is_ours(engine):
         return engine.render(request)
-    return _guarded(name, lambda: engine.render(request.copy()))
+    return _guarded(name, lambda: engine.render(request.copy()), type(engine).render, "(request)")
 
 
-def _guarded(name: str, ask: Callable[[], Rendering]) -> Rendering:
+def asked(who: str, ask: Callable[[], _Answer], called: Any = None, takes: str = "", refusing: str = "") -> _Answer:
+    """What other people's code answers. What it raises is a RequestRefused or an EngineError, of one line."""
     try:
-        rendering: Any = ask()
-        if isinstance(rendering, Rendering) and rendering.ids is not None:
-            rendering = replace(rendering, ids=token_ids(rendering.ids, f"the engine {name!r}"))
+        return ask()
+    except RequestRefused as refusal:
+        raise RequestRefused(_text_of(refusal)) from None
+    except ConfigError:
+        raise
+    except EngineError as error:
+        message = _text_of(error, 1000) or f"{who} raised {type(error).__name__} without a message"
+        if message == str(error):
+            raise
+        if isinstance(error, EngineUnreachable):
+            raise EngineUnreachable(message, error.advice) from None
+        raise EngineError(message) from None
+    except BaseException as error:
+        if is_not_ours(error):
+            raise
+        if is_template_error(error):
+            raise RequestRefused(f"{refusing}{raised(error)}") from error
+        raise EngineError(f"{who} raised {raised(error, called, takes)}") from error
+
+
+def is_not_ours(error: BaseException) -> bool:
+    """Whether an exception ends more than a rendering: Ctrl-C, or what pytest ends a test with."""
+    return isinstance(error, KeyboardInterrupt) or any(
+        kind.__module__.startswith(_PYTEST) for kind in type(error).__mro__
+    )
+
+
+def _guarded(
+    name: str,
+    ask: Callable[[], Rendering],
+    called: Any,
+    takes: str = "(conversation, tools=None, **template_kwargs)",
+) -> Rendering:
+    try:
+        return asked(f"the engine {name!r}", lambda: _validated(ask(), f"the engine {name!r}"), called, takes)
     except RequestRefused as refusal:
         return Rendering(refused=str(refusal))
-    except TokenParityError:
-        raise
-    except (Exception, SystemExit) as error:
-        if is_template_error(error):
-            return Rendering(refused=raised(error))
-        raise EngineError(f"the engine {name!r} raised {raised(error)}") from error
+
+
+def _validated(rendering: Any, source: str) -> Rendering:
+    """A rendering whose every part is what it should be. EngineError for anything else."""
     if not isinstance(rendering, Rendering):
-        raise EngineError(f"the engine {name!r} must give a Rendering, it gave {type(rendering).__name__}")
-    return rendering
+        raise EngineError(f"{source} must give a Rendering, it gave {_a(rendering, 'render')}")
+    ids, count, unseen = rendering.ids, rendering.count, rendering.unseen
+    for part, value in (("text", rendering.text), ("refused", rendering.refused)):
+        if not (value is None or isinstance(value, str)):
+            raise EngineError(f"{source} must give `{part}` as a string or None, it gave {_a(value)}")
+    if count is not None:
+        if isinstance(count, bool) or not hasattr(count, "__index__") or operator.index(count) < 0:
+            raise EngineError(f"{source} must give `count` as a whole number or None, it gave {_a(count)}")
+        count = operator.index(count)
+    if not isinstance(unseen, (tuple, list)) or not all(isinstance(entry, str) for entry in unseen):
+        raise EngineError(f"{source} must give `unseen` as a tuple of strings, it gave {_a(unseen)}")
+    return Rendering(
+        None if ids is None else token_ids(ids, source),
+        rendering.text,
+        count,
+        None if rendering.refused is None else one_line(rendering.refused),
+        tuple(map(one_line, unseen)),
+    )
+
+
+def _is_ours(engine: Engine) -> bool:
+    return type(engine).__module__.startswith(f"{__package__}.")
+
+
+def _has(own: Any, attribute: str) -> bool:
+    """Whether an object has an attribute; a property that raises is one."""
+    try:
+        return hasattr(own, attribute)
+    except Exception:
+        return True
+
+
+def _a(answer: Any, method: str = "") -> str:
+    """What was given instead of what was wanted."""
+    if inspect.iscoroutine(answer):
+        answer.close()  # nobody will await it
+        return f"a coroutine: {f'`{method}`' if method else 'it'} must not be async"
+    return f"{type(answer).__name__} {brief(answer)}"
 
 
 def ids_of(rendering: Rendering, name: str) -> list[int]:
@@ -157,8 +292,12 @@ def token_ids(answer: Any, source: str) -> list[int]:
     """``answer`` as a plain list of IDs; arrays and tensors of one dimension are taken. EngineError for anything else."""
     if hasattr(answer, "tolist"):
         answer = answer.tolist()
-    if isinstance(answer, (str, bytes, dict)) or not isinstance(answer, Iterable):
-        raise EngineError(f"{source} must give a list of token IDs, it gave {type(answer).__name__}: {answer!r:.80}")
+    if inspect.iscoroutine(answer):
+        raise EngineError(f"{source} must give a list of token IDs, it gave {_a(answer, 'ids')}")
+    if isinstance(answer, (str, bytes, dict, Set)) or not isinstance(answer, Iterable):
+        unordered = ", which has no order" if isinstance(answer, Set) else ""
+        found = f"{type(answer).__name__}{unordered}: {brief(answer, 80)}"
+        raise EngineError(f"{source} must give a list of token IDs, it gave {found}")
     entries: list[Any] = list(answer)
     if set(map(type, entries)) <= {int} and (not entries or min(entries) >= 0):
         return entries
@@ -170,7 +309,7 @@ def token_ids(answer: Any, source: str) -> list[int]:
             number = operator.index(entry)
         except TypeError:
             raise EngineError(
-                f"{source} must give integers, it gave {type(entry).__name__} {entry!r:.40} at token {position}"
+                f"{source} must give integers, it gave {type(entry).__name__} {brief(entry, 40)} at token {position}"
             ) from None
         if number < 0:
             raise EngineError(f"{source} gave a negative token ID, {number}, at token {position}")
@@ -183,16 +322,30 @@ def is_template_error(error: BaseException) -> bool:
     return any(kind.__module__ == "jinja2.exceptions" for kind in type(error).__mro__)
 
 
-def raised(error: BaseException) -> str:
-    """``KeyError: 'x' (prompts.py:12)``: an exception of other people's code, and the last line of theirs."""
+def raised(error: BaseException, called: Any = None, takes: str = "") -> str:
+    """``KeyError: 'x' (prompts.py:12)``: an exception of other people's code, and the last line of theirs.
+
+    ``called`` is what was called, and ``takes`` the arguments it should take: a call that does not fit has no line of
+    theirs.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     last = [frame for frame in frames if not frame.filename.startswith((*_LIBRARIES, _PACKAGE, "<"))][-1:]
     place = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""
-    return f"{type(error).__name__}: {one_line(str(error))}{place}"
+    if takes and isinstance(error, TypeError) and all(frame.filename.startswith(_PACKAGE) for frame in frames):
+        place = f"{_place_of(called)}: it should take {takes}"
+    return f"{type(error).__name__}: {_text_of(error)}{place}"
 
 
-def one_line(message: str, most: int = 300) -> str:
-    """A message on one line, cut at ``most`` characters."""
-    flat = " ".join(message.split())
-    flat = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in flat)
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+def _text_of(error: BaseException, most: int = 300) -> str:
+    """The text of an exception, on one line; its ``__str__`` is other people's code too."""
+    try:
+        return one_line(str(error), most)
+    except Exception as fault:
+        return f"(its text cannot be had: __str__ raised {type(fault).__name__})"
+
+
+def _place_of(called: Any) -> str:
+    """`` (prompts.py:3)``, where a function is written; nothing if that is not known."""
+    function = getattr(called, "__func__", called)
+    code = getattr(function, "__code__", None) or getattr(vars(type(function)).get("__call__"), "__code__", None)
+    return f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""

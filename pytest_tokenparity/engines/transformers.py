@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import socket
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
+from ..chat_template import Conventions
 from ..errors import EngineError, RequestRefused
 from ..request import Request
 from .base import Engine, Rendering, one_line
@@ -95,6 +100,16 @@ class TransformersTokens(Engine):
             raise RequestRefused(one_line(str(error) or type(error).__name__)) from None
 
 
+def conventions() -> Conventions:
+    """What the installed Transformers does to messages before a template sees them."""
+    from transformers.utils import chat_template_utils as module
+
+    return Conventions(
+        drop_null_keys=hasattr(module, "_normalize_chat_messages"),
+        alias_reasoning=hasattr(module, "_alias_reasoning_fields"),
+    )
+
+
 def load_tokenizer(source: str | Path, revision: str | None = None) -> Any:
     """A tokenizer from a folder or the Hub. EngineError says which of the two was looked for and what went wrong."""
     folder = Path(source)
@@ -103,18 +118,64 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> Any:
         raise EngineError(f"the folder {folder} holds no tokenizer: it needs tokenizer.json and tokenizer_config.json")
     if not local and isinstance(source, Path):
         raise EngineError(f"the tokenizer folder {source} is not there")
+    offline = not local and assert_hub(str(source), revision)
     with _quiet_import():
         from transformers import AutoTokenizer
     try:
-        return AutoTokenizer.from_pretrained(str(source), revision=revision if not local else None)
+        with quiet_hub():
+            return AutoTokenizer.from_pretrained(
+                str(source), revision=revision if not local else None, local_files_only=offline
+            )
     except Exception as error:  # what a missing file, a gated model or no network raises differs by version
         reason = one_line(str(error).partition(". ")[0].partition("\n")[0], 160).rstrip(".")
         if local:
             raise EngineError(f"no tokenizer from the folder {source}: {reason}") from None
-        where = f"the Hub's {source}" + (f" at {revision}" if revision else "")
-        raise EngineError(
-            f"no tokenizer from {where}: {reason}; a folder is given as a path relative to the configuration, such as ./{source}"
-        ) from None
+        raise not_from_hub(str(source), revision, reason) from None
+
+
+def not_from_hub(source: str, revision: str | None, reason: str) -> EngineError:
+    """No tokenizer under a name: what was not there as a folder was looked for on the Hub."""
+    where = f"the Hub's {source}" + (f" at {revision}" if revision else "")
+    first = "" if "/" in source else f"there is no folder {source}, and "
+    return EngineError(
+        f"{first}no tokenizer from {where}: {reason}; a folder is given as a path relative to the configuration, such as "
+        f"./{source}"
+    )
+
+
+def assert_hub(source: str, revision: str | None = None) -> bool:
+    """Whether a model must be read from the Hub's cache alone, because the Hub cannot be reached.
+
+    EngineError if it is not in the cache either. The libraries would find that out in a minute of retries, each logged.
+    """
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    if constants.HF_HUB_OFFLINE or urllib.request.getproxies():  # a proxy knows hosts that this machine does not
+        return False
+    hub = urlsplit(constants.ENDPOINT)
+    try:
+        if hub.hostname:
+            socket.create_connection((hub.hostname, hub.port or (443 if hub.scheme == "https" else 80)), 5).close()
+    except OSError as error:
+        with suppress(Exception):  # a name that is none for the Hub
+            for name in ("tokenizer.json", "tokenizer_config.json"):
+                if isinstance(try_to_load_from_cache(source, name, revision=revision), str):
+                    return True
+        reason = f"{hub.hostname} cannot be reached ({error.strerror or error})"
+        raise not_from_hub(source, revision, one_line(reason)) from None
+    return False
+
+
+@contextmanager
+def quiet_hub() -> Iterator[None]:
+    """The Hub's client logs each retry; what comes of them is in the error."""
+    logger = logging.getLogger("huggingface_hub")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _is_of_tokenizer(name: str) -> bool:

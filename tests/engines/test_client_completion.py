@@ -21,11 +21,13 @@ from pytest_tokenparity import (
     RequestRefused,
     TransformersTokens,
 )
-from pytest_tokenparity.engines import build_engine
+from pytest_tokenparity.engines import Surroundings, build_engine
 from pytest_tokenparity.engines.base import Engine, Wait
 from pytest_tokenparity.engines.client_completion import import_render
+from pytest_tokenparity.engines.tokenizers import read_files
 
 from ..harness import PLAIN, Project, qwen_config
+from ..real_models import QWEN3
 
 HI = [{"role": "user", "content": "Hi"}]
 TALK = [*HI, {"role": "assistant", "content": "Hello"}]
@@ -48,11 +50,16 @@ def configured(
         "posted-string",
         "client-completion",
         {"url": url, **(options or {})},
-        place="tokenparity.yaml:6: models.m.engines.posted-string",
-        folder=folder,
-        wait=Wait(),
-        local=lambda name: reference,
-        reference=lambda: reference,
+        Surroundings(
+            place="tokenparity.yaml:6: models.m.engines.posted-string",
+            folder=folder,
+            wait=Wait(),
+            model_name="m",
+            local=lambda type_, name: reference,
+            reference=lambda: reference,
+            files=lambda: read_files(QWEN3),
+            tokenizer=lambda: str(QWEN3),
+        ),
     )
 
 

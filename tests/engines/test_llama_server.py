@@ -403,14 +403,18 @@ HTML = httpx.Response(200, html="<!DOCTYPE html><html>Welcome to nginx!</html>")
         (
             error_object(401, "Invalid API Key"),
             None,
-            f"{GPU} wants a key, which this version cannot send (401: Invalid API Key)",
+            f"{GPU} wants a key (401: Invalid API Key); name its variable with `api_key_env:`",
         ),
-        (error_object(403, "Forbidden"), None, f"{GPU} wants a key, which this version cannot send (403: Forbidden)"),
+        (
+            error_object(403, "Forbidden"),
+            None,
+            f"{GPU} wants a key (403: Forbidden); name its variable with `api_key_env:`",
+        ),
         (
             error_object(404, "File Not Found"),
             None,
             (
-                f"{GPU} has no /apply-template (File Not Found): an older build, or not a llama-server? "
+                f"{GPU} has no /apply-template (File Not Found): an older version, or not a llama-server? "
                 "It needs a build of December 2025 or newer"
             ),
         ),
@@ -418,7 +422,7 @@ HTML = httpx.Response(200, html="<!DOCTYPE html><html>Welcome to nginx!</html>")
             None,
             error_object(404, "File Not Found"),
             (
-                f"{GPU} has no /tokenize (File Not Found): an older build, or not a llama-server? "
+                f"{GPU} has no /tokenize (File Not Found): an older version, or not a llama-server? "
                 "It needs a build of December 2025 or newer"
             ),
         ),

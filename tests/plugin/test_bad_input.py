@@ -307,7 +307,8 @@ BAD_FILES = [
     Fault(
         "broken YAML",
         HEAD + "  bad: {messages: question\n",
-        "FILE:10: not YAML: did not find expected ',' or '}' (while parsing a flow mapping)",
+        "FILE:10: not YAML: did not find expected ',' or '}' at column 1 (while parsing a flow mapping); "
+        "a value that holds `: ` or `, ` needs quotes",
     ),
     Fault(
         "a duplicate key",
@@ -476,7 +477,8 @@ BAD_CONFIGS = [
     Fault(
         "broken YAML",
         f"models:\n  tiny: {{{MODEL}\n",
-        "tokenparity.yaml:3: not YAML: did not find expected ',' or '}' (while parsing a flow mapping)",
+        "tokenparity.yaml:3: not YAML: did not find expected ',' or '}' at column 1 (while parsing a flow mapping); "
+        "a value that holds `: ` or `, ` needs quotes",
     ),
     Fault(
         "a duplicate key",
@@ -583,7 +585,7 @@ def test_a_fault_in_the_configuration_is_said_by_the_case_files_and_the_fixture(
     result, before, after = config_runs[fault.what]
     assert result.code == 1
     assert said_of(result, "ERROR collecting chat.tokenparity.yaml") == [(fault.said,)]
-    assert said_of(result, "test_ids") == [(fault.said, "  at      test_ids.py:1: test_ids")]
+    assert said_of(result, "test_ids") == [(fault.said, "  at      test_ids.py:2: test_ids")]
     assert passed(result) == {"test_ok.py::test_ok"}
     assert not shows_a_traceback(result)
     assert after == before
@@ -723,8 +725,8 @@ BAD_MODELS = [
     Fault(
         "a type that is not there",
         f"{{tokenizer: {QWEN3}, engines: {{engine: {{type: lama-server}}}}}}",
-        f"{AT}.engines.engine: no engine type 'lama-server' (did you mean 'llama-server'?); an engine of your own comes "
-        "from the hook pytest_tokenparity_engine in a conftest.py",
+        f"{AT}.engines.engine: no engine type 'lama-server' (did you mean 'llama-server'?); an engine of your own is "
+        "a class (`type: module:Class`), or comes from the hook pytest_tokenparity_engine in a conftest.py",
     ),
     Fault(
         "a render that is no name of a function",
@@ -1128,7 +1130,7 @@ def server() -> Iterator[FaultyServer]:
 
 
 HERE = "NAME at <url>/NAME"
-OLD = "an older build, or not a llama-server? It needs a build of December 2025 or newer"
+OLD = "an older version, or not a llama-server? It needs a build of December 2025 or newer"
 WRONG_PORT = "is this the right server and port?"
 UNREACHABLE = [
     Fault(
@@ -1151,13 +1153,13 @@ UNREACHABLE = [
 AS_REFUSED = Fault(
     "an error of the template",
     "url: '<url>/NAME'",
-    "NAME refuses a request that the reference renders: no such role; ...",
+    "NAME refuses a request that the reference renders: no such role",
 )
 BAD_ANSWERS = [
     Fault(
         "a key is wanted",
         "url: '<url>/NAME'",
-        f"{HERE} wants a key, which this version cannot send (401: Invalid API Key)",
+        f"{HERE} wants a key (401: Invalid API Key); name its variable with `api_key_env:`",
     ),
     Fault("an older build", "url: '<url>/NAME'", f"{HERE} has no /apply-template (File Not Found): {OLD}"),
     Fault(
@@ -1503,7 +1505,7 @@ def test_a_damaged_golden_of_a_test_is_said_alike(golden_runs: GoldenRuns) -> No
     for run in (golden_runs.checking, golden_runs.filling):
         ((message, *rest),) = said_of(run.result, "test_ids")
         assert re.fullmatch(rf"golden/tiny/test_ids/ids\.json:\d+: not JSON \(.+\): {re.escape(CUT_SHORT)}", message)
-        assert rest[-1] == "  at      test_ids.py:1: test_ids, golden 'ids'"
+        assert rest[-1] == "  at      test_ids.py:2: test_ids, golden 'ids'"
     assert "test_ids.py::test_ids" in passed(golden_runs.mending.result)
 
 

@@ -188,8 +188,8 @@ def test_what_nobody_expected_is_a_short_traceback_of_an_item_without_pytests_ow
     assert "pluggy" not in text
 
 
-def test_an_item_that_timed_out_is_counted_as_failed(timed_out: tuple[str, list[str], list[str], str]) -> None:
-    assert "checked  2 equal to the golden, 1 failed\n" in timed_out[0]
+def test_what_timed_out_is_counted_as_failed(timed_out: tuple[str, list[str], list[str], str]) -> None:
+    assert "checked  2 equal to the golden, 2 failed\n" in timed_out[0]
     assert '<property name="engine" value="late" />' in timed_out[3]
 
 

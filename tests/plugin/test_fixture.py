@@ -105,7 +105,7 @@ the test leaves the golden at token 2 (5 tokens recorded, 5 rendered)
   golden  recorded by unit/test_prompts.py::test_list, tokenizers VERSION; tokenizer is unchanged since
   record  pytest --update-golden unit/test_prompts.py::test_list  (if the new prompt is right)
   more    pytest -vv unit/test_prompts.py::test_list
-  at      unit/test_prompts.py:10: test_list, golden 'list'
+  at      unit/test_prompts.py:11: test_list, golden 'list'
 """
     from tokenizers import __version__
 
@@ -124,7 +124,7 @@ def test_a_missing_golden_fails_with_the_command_and_writes_nothing(project: Pro
     assert "\nno golden yet: golden/tiny/unit/test_one/new.json is not there\n" in result.output
     text = """
   record  pytest --update-golden unit/test_one.py::test_one
-  at      unit/test_one.py:1: test_one, golden 'new'
+  at      unit/test_one.py:2: test_one, golden 'new'
 """
     assert text in result.output
     assert not (project.folder / "golden/tiny/unit/test_one").exists()
@@ -154,6 +154,17 @@ USELESS = {
     ),
     "assert_golden('nul', [1], model='tiny')": "the golden's name 'nul' is a device name on Windows",
     "engine('tinny', 'letters')": "tokenparity.yaml has no model 'tinny' (did you mean 'tiny'?)",
+    "assert_golden('list', [1], model=None)": "the model must be a string, it is NoneType None",
+    "assert_golden('list', [1], model=['tiny'])": "the model must be a string, it is list ['tiny']",
+    "assert_golden(None, [1], model='tiny')": "the golden's name must be a string, it is NoneType None",
+    "assert_golden(7, [1], model='tiny')": "the golden's name must be a string, it is int 7",
+    "engine(None, 'letters')": "the model must be a string, it is NoneType None",
+    "engine('tiny', None)": "the engine must be a string, it is NoneType None",
+    "engine('tiny', ['letters'])": "the engine must be a string, it is list ['letters']",
+    "engine('tiny', 'letters').ids('Hi')": "the conversation must be a list of messages, it is str 'Hi'",
+    "engine('tiny', 'letters').ids(None)": "the conversation must be a list of messages, it is NoneType None",
+    "engine('tiny', 'letters').ids(['Hi'])": "the conversation must be a list of messages, it is list ['Hi']",
+    "engine('tiny', 'letters').ids([], 'tool')": "`tools` must be a list of tool schemas, it is str 'tool'",
     "engine('tiny', 'leters')": "model 'tiny' has no engine 'leters' (did you mean 'letters'?)",
 }
 """Calls of the fixture that cannot be, and what is said of each."""
@@ -179,8 +190,27 @@ def test_a_useless_call_fails_in_one_line_with_its_place_and_writes_nothing(
     useless: Result, number: int, message: str
 ) -> None:
     section = useless.output.partition(f" test_{number} ")[2].lstrip("_").partition("\n__")[0].partition("\n==")[0]
-    line = 1 + 4 * (number - 100)
+    line = 2 + 4 * (number - 100)
     assert section == f"\n{message}\n\n  at      test_useless.py:{line}: test_{number}"
+
+
+def test_a_failure_stands_at_the_call_in_the_test_file(project: Project) -> None:
+    """Not where the test begins, and not in a helper of another file."""
+    project.write(
+        "unit/helper.py", "def check(tokenparity):\n    tokenparity.assert_golden('new', [1], model='tiny')\n"
+    )
+    project.write(
+        "unit/test_one.py",
+        "from helper import check\n\n\ndef ours(tokenparity):\n    tokenparity.engine('tiny', 'leters')\n\n\n"
+        "def test_here(tokenparity):\n    ours(tokenparity)\n\n\n"
+        "def test_there(tokenparity):\n    assert 1 + 1 == 2\n    check(\n        tokenparity,\n    )\n",
+    )
+    result = project.pytest("unit/test_one.py")
+    assert "  at      unit/test_one.py:5: test_here\n" in result.output
+    assert "  at      unit/test_one.py:14: test_there, golden 'new'\n" in result.output
+    lines = project.pytest("unit/test_one.py", "--tb=line").output
+    assert "\nunit/test_one.py:5: model 'tiny' has no engine 'leters'" in lines
+    assert "\nunit/test_one.py:14: no golden yet: " in lines
 
 
 def test_an_update_that_met_a_useless_call_does_not_say_that_it_met_no_test(useless: Result) -> None:
@@ -254,7 +284,7 @@ def test_an_engine_that_cannot_be_reached_fails_or_skips_the_test(project: Proje
     reason = f"nobody cannot be reached: nothing answers at {url}"
     assert "1 failed" in failed.output
     assert f" test_one {'_' * 35}\n{reason}: Connection refused\n\n" in failed.output
-    assert "\n  at      unit/test_one.py:1: test_one\n" in failed.output
+    assert "\n  at      unit/test_one.py:2: test_one\n" in failed.output
     assert "[Errno " not in failed.output
     assert failed.output.count(reason) == 2  # in the failure, and in the summary
     skipped = run_test(project, body, "--tokenparity-unreachable=skip", "-rs")

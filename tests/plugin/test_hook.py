@@ -150,8 +150,8 @@ FAULTS = {
     "raising-hook": "PLACE: the hook pytest_tokenparity_engine raised ValueError: no such engine here (conftest.py:38)",
     "no-engine": "PLACE: the hook pytest_tokenparity_engine gave object, which has no `name` and `ids`",
     "lama-server": (
-        "PLACE: no engine type 'lama-server' (did you mean 'llama-server'?); an engine of your own comes from the hook "
-        "pytest_tokenparity_engine in a conftest.py"
+        "PLACE: no engine type 'lama-server' (did you mean 'llama-server'?); an engine of your own is a class "
+        "(`type: module:Class`), or comes from the hook pytest_tokenparity_engine in a conftest.py"
     ),
 }
 

@@ -42,7 +42,7 @@ TABLES = (
 COMMANDS = (f"  more    pytest -vv '{ITEM}'\n", f"  more    pytest -vv {TEST}\n")
 PLACES = (
     f"  at      {ITEMS}:7: plain[tiny-shouting]\n",
-    f"  at      {TESTS}:9: test_shouting, golden 'ids'\n",
+    f"  at      {TESTS}:13: test_shouting, golden 'ids'\n",
 )
 
 IDS = [ord(letter) for letter in "system: You are terse.\nuser: What is 2 + 2?\n"]
@@ -160,7 +160,7 @@ class Row:
 
 IN_FULL = tuple(f"\n{headline}\n{table}" for headline, table in zip(HEADLINES, TABLES, strict=True))
 SHORT_SUMMARY = tuple(f"FAILED {name} - {headline}\n" for name, headline in zip((ITEM, TEST), HEADLINES, strict=True))
-LINES = (f"{ITEMS}:7: {HEADLINES[0]}\n", f"{TESTS}:9: {HEADLINES[1]}\n")
+LINES = (f"{ITEMS}:7: {HEADLINES[0]}\n", f"{TESTS}:13: {HEADLINES[1]}\n")
 ANSI = ("\x1b",)
 
 ROWS = {
@@ -214,7 +214,7 @@ ROWS = {
             f"  more    pytest -vv '../{ITEM}'\n",
             f"  more    pytest -vv ../{TEST}\n",
             f"  at      ../{ITEMS}:7: plain[tiny-shouting]\n",
-            f"  at      ../{TESTS}:9: test_shouting, golden 'ids'\n",
+            f"  at      ../{TESTS}:13: test_shouting, golden 'ids'\n",
         ],
     ),
     "two-workers": Row(("-n", "2"), shown=[*IN_FULL, *COMMANDS, *PLACES, "checked  2 equal to the golden, 2 failed\n"]),

@@ -166,21 +166,21 @@ def test_update_new_records_the_missing_and_leaves_the_changed_failing(project: 
 def test_a_finding_never_stops_recording(tmp_path: Path) -> None:
     cases = (
         PLAIN.replace("plain:", "stop:").replace("question}\n", "question, stop: [no token]}\n")
-        + "  known: {messages: question, expect: {letters: {differs: [unknown], reason: it does not}}}\n"
+        + "  known: {messages: question, expect: {same: {differs: [unknown], reason: it does not}}}\n"
         + "  break: {session: [{role: user, content: a}, {role: user, content: b}], prefix: {breaks: [{at: 3, reason: no}]}}\n"
     )
     project = Project(
         tmp_path,
         {
-            "conftest.py": LETTERS_CONFTEST,
-            "tokenparity.yaml": letters_config("letters"),
+            "conftest.py": LETTERS_CONFTEST.replace('"letters": None', '"letters": None, "same": None'),
+            "tokenparity.yaml": letters_config("letters", "same"),
             "chat.tokenparity.yaml": cases,
         },
     )
     result = project.pytest("--tokenparity-update")
     assert result.code == 1
     assert "the stop string 'no token' is 2 tokens of the model, not one" in result.output
-    assert "letters no longer differs from the golden: remove the expectation" in result.output
+    assert "same no longer differs from the golden: remove the expectation" in result.output
     assert "no prefix break at token 3 any more" in result.output
     assert "goldens  3 new, 0 changed, 0 unchanged, 0 orphaned" in result.output
     assert {"break.json", "known.json", "stop.json"} == {path.name for path in tmp_path.glob("golden/tiny/chat/*")}

@@ -18,6 +18,7 @@ from pytest_tokenparity.cases import (
     load_case_file,
     read_case_file,
 )
+from pytest_tokenparity.causes.explanation import DeclaredCause
 from pytest_tokenparity.config import Config, load_config
 from pytest_tokenparity.engines.base import checked_render
 
@@ -355,7 +356,7 @@ def expectation(reason: str) -> str:
 
 def test_an_expectation_knows_its_place() -> None:
     read = load(f"{HEAD}  c:\n    messages: question\n    expect:\n      llama-server: {expectation('r')}\n").cases[0]
-    assert read.expect == {"llama-server": Expectation((CAUSE,), "r", "chat.tokenparity.yaml:12")}
+    assert read.expect == {"llama-server": Expectation((DeclaredCause(CAUSE),), "r", "chat.tokenparity.yaml:12")}
 
 
 @pytest.mark.parametrize("first", ["llama-server", "qwen3-0.6b/llama-server"])
@@ -379,13 +380,48 @@ def test_what_is_said_of_one_model_is_not_said_of_another() -> None:
     assert read.expectation("gemma-3", "transformers") is not None
 
 
-@pytest.mark.parametrize("differs", ["[tool-field-dropped]", "[unknown, tool-field-dropped]", "[unknwon]"])
-def test_a_cause_that_this_version_cannot_prove_is_refused_with_its_line(differs: str) -> None:
-    text = f"messages: question, tools: [get_weather], expect: {{llama-server: {{differs: {differs}, reason: r}}}}"
-    with pytest.raises(
-        ConfigError, match=r"unknown cause '[a-z-]+' \((did you mean 'unknown'\?|this version knows unknown)\)"
-    ):
-        case(text)
+def expecting(differs: str) -> Case:
+    return case(
+        f"messages: question, tools: [get_weather], expect: {{llama-server: {{differs: {differs}, reason: r}}}}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("differs", "causes"),
+    [
+        ("[tool-field-dropped]", [DeclaredCause("tool-field-dropped")]),
+        ("[{tool-field-dropped: return}]", [DeclaredCause("tool-field-dropped", ("return",))]),
+        ("[{tool-field-dropped: [return, strict]}]", [DeclaredCause("tool-field-dropped", ("return", "strict"))]),
+        ("[date, tools-reordered]", [DeclaredCause("date"), DeclaredCause("tools-reordered")]),
+        ("[unknown]", [DeclaredCause("unknown")]),
+    ],
+)
+def test_the_causes_of_an_expectation_are_names_or_names_with_parameters(
+    differs: str, causes: list[DeclaredCause]
+) -> None:
+    expected = expecting(differs).expectation("qwen3-0.6b", "llama-server")
+    assert expected is not None
+    assert list(expected.differs) == causes
+
+
+@pytest.mark.parametrize(
+    ("differs", "message"),
+    [
+        ("[unknown, tool-field-dropped]", "`unknown` pins any difference: it stands alone"),
+        ("[unknwon]", "unknown cause 'unknwon' (did you mean 'unknown'?)"),
+        ("[tool-field-droped]", "unknown cause 'tool-field-droped' (did you mean 'tool-field-dropped'?)"),
+        ("[date, date]", "'date' stands here twice"),
+        ("tool-field-dropped", "expected a list of causes, found the string"),
+        ("[{tool-field-dropped: []}]", "expected NAME or {NAME: [PARAMETER, ...]}"),
+        ("[{date: a, tools-reordered: b}]", "expected NAME or {NAME: [PARAMETER, ...]}"),
+        ("[3]", "expected NAME or {NAME: [PARAMETER, ...]}"),
+        ("[{date: [1]}]", "expected NAME or {NAME: [PARAMETER, ...]}"),
+    ],
+)
+def test_what_is_no_cause_is_refused_with_its_line(differs: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=r"^chat\.tokenparity\.yaml:\d+: ") as raised:
+        expecting(differs)
+    assert message in str(raised.value)
 
 
 def test_models_engines_marks_and_stop_strings_are_read() -> None:

@@ -298,8 +298,11 @@ def test_what_cannot_be_used_is_an_error_with_its_line(text: str, message: str) 
             "tokenparity.yaml:7: models.m.engines.llama-server: unknown key 'timeuot' (did you mean 'timeout'?)",
         ),
         (
-            one_model(engines="mine: {type: llama-server, url: x, render: y}"),
-            "tokenparity.yaml:5: models.m.engines.mine: unknown key 'render' (the keys here are type, url, model, timeout)",
+            one_model(engines="mine: {type: llama-server, url: x, zzz: y}"),
+            (
+                "tokenparity.yaml:5: models.m.engines.mine: unknown key 'zzz' "
+                "(the keys here are type, url, model, timeout, api_key_env, headers, verify, concurrency)"
+            ),
         ),
     ],
 )

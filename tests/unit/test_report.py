@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_tokenparity.cases import DocumentedBreak, Expectation
+from pytest_tokenparity.causes.explanation import DeclaredCause
 from pytest_tokenparity.check import Outcome
 from pytest_tokenparity.findings import (
     BreakGone,
@@ -322,11 +323,15 @@ BREAK = PrefixBroken(Place(1, 3, 2), SECOND, [1, 2, 3, 4], [1, 2, 9, 9, 9], 2)
             "no prefix break at token 25 any more: remove it from `prefix` (tools move)",
         ),
         (
-            ExpectationGone("llama-server", Expectation(("unknown",), "once", "chat.tokenparity.yaml:9")),
+            ExpectationGone(
+                "llama-server", Expectation((DeclaredCause("unknown"),), "once", "chat.tokenparity.yaml:9")
+            ),
             "llama-server no longer differs from the golden: remove the expectation at chat.tokenparity.yaml:9",
         ),
         (
-            ExpectationGone("llama-server", Expectation(("unknown",), "once", "chat.tokenparity.yaml:9"), "tiny"),
+            ExpectationGone(
+                "llama-server", Expectation((DeclaredCause("unknown"),), "once", "chat.tokenparity.yaml:9"), "tiny"
+            ),
             (
                 "llama-server does not differ from the golden of tiny: remove the expectation at "
                 "chat.tokenparity.yaml:9, or say of which model it holds (MODEL/llama-server)"
@@ -540,7 +545,7 @@ FAR = PrefixBroken(Place(1, 2, 2), Place(2, 2, 4), [1] * 20, [2] * 20, 0)
             ],
         ),
         (Problem("no server"), None, {}, []),
-        (ExpectationGone("llama-server", Expectation(("unknown",), "once", "chat:9")), None, {}, []),
+        (ExpectationGone("llama-server", Expectation((DeclaredCause("unknown"),), "once", "chat:9")), None, {}, []),
     ],
 )
 def test_the_last_lines_say_what_to_do(

@@ -1,0 +1,65 @@
+"""How far one text is from another: words inserted and deleted, shared ends cut."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+_WORD = re.compile(r"[^\W\d_]+|\d|_|\s|[^\w\s]")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_MOST = 600  # edits that are counted one by one; beyond it the words that are not shared are
+
+
+def words(text: str) -> list[str]:
+    """A text cut finer than any tokenizer does: runs of letters, and every other character alone."""
+    return _WORD.findall(text)
+
+
+def distance(text: str, other: str, most: int | None = None) -> int:
+    """Words inserted and deleted between two texts; more than ``most`` may be given as any number above it."""
+    if text == other:
+        return 0
+    a, b = _cut_ends(_LINE.findall(text), _LINE.findall(other))
+    left, right = words("".join(a)), words("".join(b))
+    return sequence_distance(left, right, most)
+
+
+def sequence_distance(a: Sequence[Hashable], b: Sequence[Hashable], most: int | None = None) -> int:
+    """Insertions and deletions between two sequences (Myers' greedy search); an estimate from below where they are many."""
+    a, b = _cut_ends(a, b)
+    if not a or not b:
+        return len(a) + len(b)
+    unshared = _unshared(a, b)
+    bound = _MOST if most is None else min(most, _MOST)
+    if unshared > bound:
+        return unshared
+    reach = {1: 0}
+    for edits in range(bound + 1):
+        for diagonal in range(-edits, edits + 1, 2):
+            down = diagonal == -edits or (
+                diagonal != edits and reach.get(diagonal - 1, -1) < reach.get(diagonal + 1, -1)
+            )
+            x = reach[diagonal + 1] if down else reach[diagonal - 1] + 1
+            y = x - diagonal
+            while x < len(a) and y < len(b) and a[x] == b[y]:
+                x, y = x + 1, y + 1
+            reach[diagonal] = x
+            if x >= len(a) and y >= len(b):
+                return edits
+    return max(unshared, bound + 1)
+
+
+def _cut_ends(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[str], list[str]]:
+    low, high = 0, 0
+    most = min(len(a), len(b))
+    while low < most and a[low] == b[low]:
+        low += 1
+    while high < most - low and a[-1 - high] == b[-1 - high]:
+        high += 1
+    return list(a[low : len(a) - high]), list(b[low : len(b) - high])  # type: ignore[arg-type]
+
+
+def _unshared(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    one, other = Counter(a), Counter(b)
+    return sum(((one - other) + (other - one)).values())

@@ -1,0 +1,297 @@
+"""The answer to why: an explanation that the reference itself proves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from ..chat_template import Conventions
+from ..compare import first_divergence
+from ..engines.base import Engine
+from ..engines.tokenizers import TokenizerFiles, TokenizersTokens
+from ..errors import EngineError
+from ..request import Request
+from .prompt import NONE, Change, Changes, Prompts
+from .search import Found, Search
+from .table import CAUSES
+from .where import field_at
+
+Word = Literal["equal", "proven", "in part", "likely", "unknown"]
+
+
+@dataclass(frozen=True)
+class NamedCause:
+    """A cause that was found: its name, its parameters, a sentence about the reference, what to do, the fields it touches."""
+
+    name: str
+    parameters: tuple[str, ...]
+    sentence: str
+    fix: str
+    where: tuple[str, ...]
+
+    def __str__(self) -> str:
+        given = [parameter for parameter in self.parameters if parameter]
+        return f"{self.name}: {', '.join(given)}" if given else self.name
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an engine's answer to one request is not the reference's.
+
+    ``word``: ``proven`` (under ``causes`` the reference renders exactly the engine's IDs), ``in part`` (the causes bring
+    it nearer, ``rest`` words are unexplained), ``likely`` (exact, but by a chain that proves little, or seen in a text
+    alone), ``unknown``, or ``equal``. ``where`` is the field that the causes touch, or that of the first difference.
+    ``also`` are other causes that would be as exact. ``text_equal``: the texts are equal (BOS and EOS set aside), so that
+    the cause lies in the encoding. ``decoded``: the engine showed no text, that of its IDs was used. ``refused`` is the
+    message with which the reference refuses the request as it is. ``note`` says why nothing could be explained.
+    """
+
+    word: Word
+    causes: tuple[NamedCause, ...] = ()
+    where: str | None = None
+    also: tuple[NamedCause, ...] = ()
+    rest: int = 0
+    rest_where: str | None = None
+    text_equal: bool = False
+    decoded: bool = False
+    refused: str | None = None
+    note: str | None = None
+    tokens: int | None = None
+    renders: int = 0
+    encodes: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the causes."""
+        return tuple(cause.name for cause in self.causes)
+
+
+def explain(
+    reference: Engine,
+    request: Request,
+    ids: Sequence[int] | None,
+    text: str | None = None,
+    *,
+    engine: str | None = None,
+    template: str | None = None,
+    expected: Sequence[int] | None = None,
+    known: Collection[str] = (),
+) -> Explanation:
+    """Why ``ids`` (and ``text``, where the engine shows it) are not what ``reference`` renders of ``request``.
+
+    ``reference`` is a :class:`TransformersTokens` or a :class:`TokenizersTokens`: causes are tried by Jinja2 and
+    `tokenizers`, after it was shown that these give the reference's own IDs. ``engine`` is the type of the engine that
+    answered, such as ``llama-server``: what it is known to do is preferred. ``template`` is the chat template that the
+    engine shows; ``expected`` are the reference's IDs, where they are known already; ``known`` are causes that were
+    proven of this engine before. EngineError if the reference cannot render at all.
+    """
+    prompts, note = prompts_for(reference, request, ids, text, expected)
+    if prompts is None:
+        return Explanation("unknown", note=note)
+    own = prompts.text(NONE)
+    if own is not None and ids is not None and prompts.ids(NONE) == list(ids):
+        return Explanation("equal", tokens=len(ids), renders=prompts.renders, encodes=prompts.encodes)
+    found = Search(prompts, engine, other_template(prompts, template), known).run()
+    return _explanation(prompts, found)
+
+
+@dataclass(frozen=True)
+class DeclaredCause:
+    """A cause that ``expect`` names, and its parameters where it gives them."""
+
+    name: str
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """What must be needed for it: the cause, or each of its parameters."""
+        return frozenset(f"{self.name}: {it}" for it in self.parameters) or frozenset((self.name,))
+
+    def covers(self, change: Change) -> bool:
+        return change.cause == self.name and (not self.parameters or self._given(change) is not None)
+
+    def key(self, change: Change) -> str:
+        """Which of the keys a change is."""
+        given = self._given(change)
+        return self.name if given is None else f"{self.name}: {given}"
+
+    def _given(self, change: Change) -> str | None:
+        """The parameter that means this change; where it stands (``, at the end``) may be left out."""
+        short = change.parameter.partition(", ")[0]
+        return next((it for it in self.parameters if it in (change.parameter, short)), None)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {', '.join(self.parameters)}" if self.parameters else self.name
+
+
+def holds(
+    reference: Engine,
+    request: Request,
+    ids: Sequence[int] | None,
+    text: str | None,
+    declared: Sequence[DeclaredCause],
+    *,
+    engine: str | None = None,
+    template: str | None = None,
+) -> frozenset[str] | None:
+    """Whether the reference renders an engine's answer under the declared causes alone.
+
+    The keys of those that are needed for it; None if it does not hold.
+    """
+    prompts, _ = prompts_for(reference, request, ids, text)
+    if prompts is None:
+        return None
+
+    def allowed(change: Change) -> bool:
+        return any(cause.covers(change) for cause in declared)
+
+    found = Search(prompts, engine, other_template(prompts, template), allowed=allowed).run()
+    if not (found.exact or (found.text_equal and ids is None)):
+        return None
+    return frozenset(cause.key(change) for change in found.changes for cause in declared if cause.covers(change))
+
+
+def prompts_for(
+    reference: Engine,
+    request: Request,
+    ids: Sequence[int] | None,
+    text: str | None = None,
+    expected: Sequence[int] | None = None,
+) -> tuple[Prompts | None, str | None]:
+    """The ground for explaining one answer, or the reason why there is none."""
+    direct = direct_engine(reference)
+    if direct is None:
+        return (
+            None,
+            f"the reference {reference.name!r} cannot be asked under changes: only transformers and tokenizers can",
+        )
+    if ids is None and text is None:
+        return None, "the engine shows neither IDs nor a text"
+    prompts = Prompts(direct, direct.files.vocabulary, request, ids, text)
+    ours = prompts.ids(NONE)
+    theirs = list(expected) if expected is not None else reference.render(request).ids
+    if ours != theirs:
+        return None, "jinja2 and tokenizers alone do not give the reference's own IDs, so nothing can be proven by them"
+    return prompts, None
+
+
+def other_template(prompts: Prompts, template: str | None) -> str | None:
+    """The template that an engine shows, if it is another than the reference's."""
+    if template is None:
+        return None
+    try:
+        own = prompts.engine.template_for(prompts.request)
+    except EngineError:
+        return template
+    return None if template.strip() == own.strip() else template
+
+
+def named(changes: Collection[Change]) -> tuple[NamedCause, ...]:
+    """Changes by their causes, those of one cause together."""
+    groups: dict[str, list[Change]] = {}
+    for change in sorted(changes, key=lambda it: (it.layer, it.order, it.cause, it.parameter)):
+        groups.setdefault(change.cause, []).append(change)
+    return tuple(
+        NamedCause(
+            name,
+            tuple(change.parameter for change in group),
+            CAUSES[name].sentence(_listed(group)),
+            CAUSES[name].fix,
+            tuple(dict.fromkeys(path for change in group for path in change.paths)),
+        )
+        for name, group in groups.items()
+    )
+
+
+_DIRECT: WeakKeyDictionary[Engine, TokenizersTokens | None] = WeakKeyDictionary()
+
+
+def direct_engine(reference: Engine) -> TokenizersTokens | None:
+    """The reference as Jinja2 and `tokenizers` alone; None for an engine of another kind."""
+    if isinstance(reference, TokenizersTokens):
+        return reference
+    if reference not in _DIRECT:
+        _DIRECT[reference] = _direct(reference)
+    return _DIRECT[reference]
+
+
+def _direct(reference: Engine) -> TokenizersTokens | None:
+    if type(reference).__name__ != "TransformersTokens":  # importing it would load transformers
+        return None
+    from ..engines.transformers import TransformersTokens, conventions
+
+    if not isinstance(reference, TransformersTokens):
+        return None
+    files = TokenizerFiles.of_transformers(reference.tokenizer)
+    if files is None:
+        return None
+    made: Callable[..., TokenizersTokens] = TokenizersTokens
+    known: Conventions = conventions()
+    return made(files, name=reference.name, template=reference.template, clock=reference.clock, conventions=known)
+
+
+def _explanation(prompts: Prompts, found: Found) -> Explanation:
+    own = prompts.text(NONE)
+    word: Word = "unknown"
+    if found.exact:
+        word = "likely" if found.unlikely else "proven"
+    elif found.text_equal and prompts.answer.ids is None:
+        word = "likely"
+    elif found.changes:
+        word = "in part"
+    causes = named(found.changes)
+    where = _where(prompts, causes)
+    rest_where = None
+    if not found.exact and not found.text_equal:
+        rest_where = _first_difference(prompts, found.changes)
+        where = where or rest_where
+    return Explanation(
+        word,
+        causes,
+        where,
+        tuple(cause for cause in named(found.also) if cause.name not in {it.name for it in causes}),
+        found.rest,
+        rest_where,
+        prompts.matches(own),
+        prompts.answer.decoded,
+        prompts.refusal() if own is None else None,
+        tokens=None if prompts.answer.ids is None else len(prompts.answer.ids),
+        renders=prompts.renders,
+        encodes=prompts.encodes,
+    )
+
+
+def _where(prompts: Prompts, causes: Sequence[NamedCause]) -> str | None:
+    """Of the fields that the causes touch the one where the prompts part first."""
+    paths = list(dict.fromkeys(path for cause in causes for path in cause.where))
+    if len(paths) < 2:
+        return paths[0] if paths else None
+    first = _first_difference(prompts, NONE)
+    return max(paths, key=lambda path: _shared(path, first or ""))
+
+
+def _shared(path: str, other: str) -> int:
+    """How many leading steps two paths share."""
+    steps, others = (re.findall(r"[^.\[\]]+", it) for it in (path, other))
+    return next(
+        (at for at, pair in enumerate(zip(steps, others, strict=False)) if len({*pair}) > 1),
+        min(len(steps), len(others)),
+    )
+
+
+def _first_difference(prompts: Prompts, changes: Changes) -> str | None:
+    """The field of the first character that the changes do not explain."""
+    text = prompts.text(changes)
+    if text is None:
+        return None
+    bare = prompts.bare(text)
+    position = first_divergence(bare, prompts.target)
+    return None if position is None else field_at(prompts, text.find(bare) + position, changes)
+
+
+def _listed(group: Sequence[Change]) -> Any:
+    parameters = [change.parameter for change in group]
+    return parameters[0] if len(parameters) == 1 else ", ".join(parameters)

@@ -1,0 +1,57 @@
+"""Requests of one server sent side by side, before the items that need them run: what comes back does not depend on it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ..request import Request
+from .base import Engine, Rendering
+
+_WINDOW = 4  # requests for each connection that are sent or wait for it: a run that stops early has asked for little
+
+
+class Ahead:
+    """Renders planned requests ahead of their time, ``concurrency`` at once, in the order of the plan."""
+
+    def __init__(self, engine: Engine, plan: Sequence[Request], concurrency: int) -> None:
+        self.engine = engine
+        self._order = {id(request): number for number, request in enumerate(plan)}
+        self._plan = plan  # keeps the requests, and so their identities
+        self._waiting = deque(enumerate(plan))
+        self._sent: dict[int, Future[Rendering]] = {}
+        self._answers = False
+        self._window = concurrency * _WINDOW
+        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix=f"tokenparity {engine.name}")
+
+    def render(self, request: Request) -> Rendering:
+        """The rendering of a request; one that is not in the plan, or is asked for again, is rendered now."""
+        number = self._order.get(id(request))
+        if number is None:
+            return self.engine.render(request)
+        self._leave_out(number)
+        if not self._answers:  # the first alone: a server that is not there, or still loads, is not asked by many
+            if self._waiting and self._waiting[0][0] == number:
+                self._waiting.popleft()
+            rendering = self.engine.render(request)
+            self._answers = True
+            return rendering
+        self._send()
+        future = self._sent.pop(number, None)
+        return self.engine.render(request) if future is None else future.result()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _leave_out(self, number: int) -> None:
+        """Forget what stands before a request in the plan: its item ended without asking."""
+        while self._waiting and self._waiting[0][0] < number:
+            self._waiting.popleft()
+        for earlier in [it for it in self._sent if it < number]:
+            self._sent.pop(earlier).cancel()
+
+    def _send(self) -> None:
+        while self._waiting and len(self._sent) < self._window:
+            number, request = self._waiting.popleft()
+            self._sent[number] = self._pool.submit(self.engine.render, request)

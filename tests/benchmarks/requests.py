@@ -1,0 +1,94 @@
+"""How long 1,000 requests through a real llama-server take, against a bare httpx loop of the same concurrency.
+
+Run as ``python -m tests.benchmarks.requests``: pytest with 1,000 items of one llama-server, and a loop that posts the same
+two requests for each (`/apply-template`, `/tokenize`) from as many threads. Both are whole runs; the time that pytest takes
+to start and to collect the same items, asking nothing, is printed beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import httpx
+
+from ..real_models import QWEN3, Servers
+
+ITEMS = 1000
+CONCURRENCY = 8
+RUNS = 3
+
+
+def body(number: int) -> dict[str, object]:
+    return {
+        "messages": [
+            {"role": "system", "content": "You are terse."},
+            {"role": "user", "content": f"What is {number} + 2?"},
+        ]
+    }
+
+
+def project(folder: Path, url: str) -> None:
+    """A project of ITEMS cases on one llama-server, with goldens that `tokenizers` recorded."""
+    cases = {f"c{number}": body(number) for number in range(ITEMS)}
+    (folder / "chat.tokenparity.yaml").write_text(json.dumps({"cases": cases}), encoding="utf-8")
+    engines = {"tokenizers": {}, "llama-server": {"url": url, "concurrency": CONCURRENCY}}
+    config = {"models": {"qwen3": {"tokenizer": str(QWEN3), "engines": engines}}}
+    (folder / "tokenparity.yaml").write_text(json.dumps(config), encoding="utf-8")
+    run(folder, "--tokenparity-update", "-k", "tokenizers")
+
+
+def run(folder: Path, *options: str) -> float:
+    """The wall time of a pytest run, in seconds."""
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *options]
+    environment = {**os.environ, "CI": ""}
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=environment)
+    return time.perf_counter() - started
+
+
+def bare(url: str) -> float:
+    """The wall time of the same requests without pytest, in seconds."""
+    with httpx.Client(base_url=url, timeout=60) as client, ThreadPoolExecutor(CONCURRENCY) as pool:
+
+        def ask(number: int) -> int:
+            prompt = client.post("/apply-template", json=body(number)).raise_for_status().json()["prompt"]
+            asked = {"content": prompt, "add_special": True, "parse_special": True}
+            return len(client.post("/tokenize", json=asked).raise_for_status().json()["tokens"])
+
+        started = time.perf_counter()
+        assert min(pool.map(ask, range(ITEMS))) > 20
+        return time.perf_counter() - started
+
+
+def main() -> None:
+    servers = Servers()
+    try:
+        url = servers.url("qwen3")
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            project(folder, url)
+            pairs = [
+                (run(folder, "-k", "llama-server"), bare(url), run(folder, "-k", "llama-server", "--collect-only"))
+                for _ in range(RUNS)
+            ]
+    finally:
+        servers.close()
+    ours, theirs, collected = (median(times) for times in zip(*pairs, strict=True))
+    print(
+        f"{ITEMS} items through llama-server: {ours:.2f} s; a bare httpx loop: {theirs:.2f} s; collecting alone {collected:.2f} s"
+    )
+    print(
+        f"ratio {ours / theirs:.2f} of whole runs, {(ours - collected) / theirs:.2f} without starting and collecting (aim 1.25)"
+    )
+
+
+if __name__ == "__main__":
+    main()
