@@ -26,8 +26,14 @@ if TYPE_CHECKING:
     from .engines.base import Engine, Rendering, TokenRenderer
     from .engines.client_completion import ClientCompletionTokens
     from .engines.llama_server import LlamaCppTokens
+    from .engines.mistral_common import MistralCommonTokens
+    from .engines.ollama import OllamaTokens
+    from .engines.sglang import SglangTokens
+    from .engines.shimmy import ShimmyTokens
+    from .engines.tgi import TgiTokens
     from .engines.tokenizers import TokenizersTokens
     from .engines.transformers import TransformersTokens
+    from .engines.vllm import VllmTokenizeTokens, VllmTokens
     from .messages import assert_valid, request_points
     from .prefix import PrefixBreak, assert_prefix_stable, find_prefix_breaks
     from .request import Request
@@ -38,6 +44,13 @@ _HOMES = {
     "Engine": "engines.base",
     "Explanation": "causes.explanation",
     "LlamaCppTokens": "engines.llama_server",
+    "MistralCommonTokens": "engines.mistral_common",
+    "OllamaTokens": "engines.ollama",
+    "SglangTokens": "engines.sglang",
+    "ShimmyTokens": "engines.shimmy",
+    "TgiTokens": "engines.tgi",
+    "VllmTokens": "engines.vllm",
+    "VllmTokenizeTokens": "engines.vllm",
     "PrefixBreak": "prefix",
     "Rendering": "engines.base",
     "Request": "request",
@@ -65,16 +78,23 @@ __all__ = [
     "GoldenError",
     "InvalidConversation",
     "LlamaCppTokens",
+    "MistralCommonTokens",
+    "OllamaTokens",
     "PrefixBreak",
     "Rendering",
     "Request",
     "RequestRefused",
+    "SglangTokens",
+    "ShimmyTokens",
+    "TgiTokens",
     "TokenDivergence",
     "TokenParityError",
     "TokenParityWarning",
     "TokenRenderer",
     "TokenizersTokens",
     "TransformersTokens",
+    "VllmTokenizeTokens",
+    "VllmTokens",
     "assert_prefix_stable",
     "assert_valid",
     "compare_token_renders",

@@ -443,8 +443,16 @@ def _difference(
     if rendering.ids is not None:
         position = first_divergence(recorded.ids, rendering.ids)
         return (None if position is None else Difference(engine, place, recorded.ids, rendering.ids, position)), None
-    if rendering.count is not None and rendering.count != len(recorded.ids):
+    found, without = _text_difference(engine, place, rendering, model, request)
+    if found is None and rendering.count is not None and rendering.count != len(recorded.ids):
         return CountDiffers(engine, place, len(recorded.ids), rendering.count), None
+    return found, without
+
+
+def _text_difference(
+    engine: str, place: Place, rendering: Rendering, model: Model, request: Request
+) -> tuple[Finding | None, str | None]:
+    """What of the text alone is not the reference's, and why it could not be compared."""
     if rendering.text is None:
         return None, None
     try:

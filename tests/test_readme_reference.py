@@ -18,7 +18,6 @@ from .real_models import QWEN3
 from .test_failure_text import BREAK
 from .test_readme import README, blocks
 
-NOT_YET = {"tgi", "ollama", "shimmy", "mistral-common"}
 GATEWAY = "def prompt_ids(tenant, conversation, tools, switches):\n    return [len(tenant), len(conversation)]\n"
 
 
@@ -62,7 +61,7 @@ def test_the_warnings_are_those_that_are_made() -> None:
 
 def test_the_engines_are_those_of_the_catalogue() -> None:
     shown = names("| type | how the IDs are got | what cannot be seen | seen on |")
-    assert set(shown) == set(BUILTIN_ENGINES) - NOT_YET
+    assert set(shown) == set(BUILTIN_ENGINES)
     options = re.search(r"All servers take (.*?)\n\n", README, re.DOTALL)
     assert options is not None
     taken = re.findall(r"`([a-z_]+)`", options[1])

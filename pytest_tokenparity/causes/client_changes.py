@@ -315,11 +315,16 @@ def _aligned(earlier: Request, later: Request) -> list[_Slot]:
 
 def _side_by_side(old: list[dict[str, Any]], new: list[dict[str, Any]], low: int, start: int) -> list[_Slot]:
     both = min(len(old), len(new))
-    if len(old) > len(new) or any(old[at].get("role") != new[at].get("role") for at in range(both)):
+    if len(old) > len(new) or any(_other_turn(old[at], new[at]) for at in range(both)):
         gone = [_Slot(message, None, low + at) for at, message in enumerate(old)]
         return gone + [_Slot(None, message, start + at) for at, message in enumerate(new)]
     slots = [_Slot(old[at], new[at], low + at) for at in range(both)]
     return slots + [_Slot(None, message, start + at) for at, message in enumerate(new[both:], both)]
+
+
+def _other_turn(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether two messages are turns of their own; one that only changed its role is the same."""
+    return old.get("role") != new.get("role") and _written(old.get("content")) != _written(new.get("content"))
 
 
 def _messages(slots: list[_Slot]) -> Iterator[ClientChange]:

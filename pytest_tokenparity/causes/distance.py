@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 
 _WORD = re.compile(r"[^\W\d_]+|\d|_|\s|[^\w\s]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_MOST = 600  # edits that are counted one by one; beyond it the words that are not shared are
+_MOST = 250  # edits that are counted one by one; beyond it the words that are not shared are
 
 
 def words(text: str) -> list[str]:

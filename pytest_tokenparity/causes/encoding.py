@@ -57,6 +57,7 @@ class Encoder:
         tokenizer = self._tokenizer(encoding)
         if encoding.special_as_text:
             bos = self.files.bos
+            tokenizer = self.files.plain if tokenizer is self._own else tokenizer
             if bos and text.startswith(bos) and not encoding.bos_as_text:
                 return [self.files.added[bos], *_plain(tokenizer, text.removeprefix(bos))]
             return _plain(tokenizer, text)

@@ -19,6 +19,9 @@ from .search import Found, Search
 from .table import CAUSES
 from .where import field_at
 
+_LISTS = ("tools-dropped", "vocabulary-differs", "text-as-special", "tool-json-format")
+"""Causes of which one change has several parameters."""
+
 Word = Literal["equal", "proven", "in part", "likely", "unknown"]
 
 
@@ -111,17 +114,21 @@ class DeclaredCause:
         return frozenset(f"{self.name}: {it}" for it in self.parameters) or frozenset((self.name,))
 
     def covers(self, change: Change) -> bool:
-        return change.cause == self.name and (not self.parameters or self._given(change) is not None)
+        return change.cause == self.name and (not self.parameters or bool(self._given(change)))
 
-    def key(self, change: Change) -> str:
+    def used(self, change: Change) -> frozenset[str]:
         """Which of the keys a change is."""
-        given = self._given(change)
-        return self.name if given is None else f"{self.name}: {given}"
+        return frozenset(f"{self.name}: {it}" for it in self._given(change)) if self.parameters else self.keys
 
-    def _given(self, change: Change) -> str | None:
-        """The parameter that means this change; where it stands (``, at the end``) may be left out."""
-        short = change.parameter.partition(", ")[0]
-        return next((it for it in self.parameters if it in (change.parameter, short)), None)
+    def _given(self, change: Change) -> tuple[str, ...]:
+        """The parameters that mean this change: its own, or each of its list; where a field stands may be left out."""
+        whole = change.parameter
+        forms: list[tuple[str, ...]] = [(whole,)]
+        if change.cause == "tool-field-added":
+            forms.append((re.sub(r", (in place|at the end)\Z", "", whole),))
+        elif change.cause in _LISTS:
+            forms.append(tuple(whole.split(", ")))
+        return next((form for form in forms if all(it in self.parameters for it in form)), ())
 
     def __str__(self) -> str:
         return f"{self.name}: {', '.join(self.parameters)}" if self.parameters else self.name
@@ -151,7 +158,8 @@ def holds(
     found = Search(prompts, engine, other_template(prompts, template), allowed=allowed).run()
     if not (found.exact or (found.text_equal and ids is None)):
         return None
-    return frozenset(cause.key(change) for change in found.changes for cause in declared if cause.covers(change))
+    covered = [(cause, change) for change in found.changes for cause in declared if cause.covers(change)]
+    return frozenset(key for cause, change in covered for key in cause.used(change))
 
 
 def prompts_for(

@@ -20,12 +20,15 @@ def llama_number(value: int | float) -> str:
     """llama.cpp b11549: doubles with six significant digits; unsigned integers wrapped to signed ones, larger are doubles."""
     if isinstance(value, int) and -_INT64 <= value < 2 * _INT64:
         return str((value + _INT64) % (2 * _INT64) - _INT64)
-    return f"{float(value):.6g}"
+    return _guarded(value, lambda number: f"{number:.6g}")
 
 
 def javascript_number(value: int | float) -> str:
     """ECMAScript's Number::toString: integers beyond 53 bits are rounded, `1.0` is `1`, `1e-07` is `1e-7`."""
-    number = float(value)
+    return _guarded(value, _javascript)
+
+
+def _javascript(number: float) -> str:
     if number.is_integer() and abs(number) < 1e21:
         return _digits(number)
     mantissa, _, exponent = repr(number).partition("e")
@@ -39,7 +42,10 @@ def javascript_number(value: int | float) -> str:
 
 def go_number(value: int | float) -> str:
     """Go's encoding/json of a float64: `1.0` is `1`, exponents below 1e-6 and from 1e21, without a leading zero."""
-    number = float(value)
+    return _guarded(value, _go)
+
+
+def _go(number: float) -> str:
     if number and (abs(number) < 1e-6 or abs(number) >= 1e21):
         mantissa, _, exponent = repr(number).partition("e")
         return (
@@ -53,6 +59,15 @@ def go_number(value: int | float) -> str:
 def serde_number(value: int | float) -> str:
     """Rust's serde_json, which minijinja writes with: `1e-07` is `1e-7`."""
     return str(value) if isinstance(value, int) else re.sub(r"e([+-]?)0*", lambda sign: f"e{sign[1]}", repr(value))
+
+
+def _guarded(value: int | float, write: Callable[[float], str]) -> str:
+    """What ``write`` makes of a number; its digits where it is larger than any double, or no number."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return str(value)
+    return write(number) if math.isfinite(number) else str(value)
 
 
 def _digits(number: float) -> str:
@@ -112,7 +127,7 @@ def written_as(numbers: NumberForm) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
         if isinstance(value, bool) or value is None:
             return value
-        if isinstance(value, (int, float)) and math.isfinite(value):
+        if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
             made: Any = _Integer(value) if isinstance(value, int) else _Float(value)
             made.form = numbers.write(value)
             made.printed = (numbers.prints or numbers.write)(value)

@@ -201,6 +201,8 @@ def _template(view: View) -> Iterator[Change]:
 def _family(view: View) -> Iterator[Change]:
     if view.engine in ("llama-server", "vllm", "vllm-tokenize", "sglang", "tgi", "transformers", "tokenizers"):
         return  # these render the model's own template
+    if view.template is not None:
+        return  # the engine shows what it renders with
     for name, (template, shows) in families.TEMPLATES.items():
 
         def apply(environment: TemplateEnvironment, template: str = template) -> TemplateEnvironment:

@@ -85,7 +85,9 @@ def encoded_otherwise(view: View) -> Iterator[Change]:
         ids[_leading(ids, bos) : len(ids) - _leading(ids[::-1], eos)]
     )  # what the engine itself adds says nothing
     present = [content for content in added if content and content in text]
-    absent = [content for content in present if added[content] not in shown]
+    # A BOS at the front and an EOS at the end were set aside: of these nothing is known.
+    apart = {files.bos, files.eos if files.eos and text.count(files.eos) == 1 and text.endswith(files.eos) else None}
+    absent = [content for content in present if added[content] not in shown and content not in apart]
     missing = [content for content in absent if _LOOKS_SPECIAL.match(content)]
     special = view.prompts.engine.files.special_added
     if present and all(content not in special or added[content] not in shown for content in present):

@@ -18,6 +18,8 @@ def _turns_dropped(view: View) -> Iterator[Change]:
     most = len(view.body.messages) - start - 1
     for count in range(1, most + 1):
         gone = view.body.messages[start : start + count]
+        if any(message.get("role") in ("system", "developer") for message in gone):
+            break
         texts = [
             message["content"] for message in gone if isinstance(message.get("content"), str) and message["content"]
         ]

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..chat_template import TemplateEnvironment
-from ..errors import RequestRefused
+from ..errors import EngineError, RequestRefused
 from ..request import Request
 from .encoding import Encoder, Encoding
 
@@ -195,6 +195,10 @@ class Prompts:
             text = self.engine.compose(body.request, environment) + body.appended
         except RequestRefused:
             return None
+        except EngineError:
+            if environment.template is None:
+                raise
+            return None  # the template that an engine shows is none for jinja2
         for change in _ordered(changes, Layer.TEXT):
             text = change.apply(text)
         return text

@@ -84,6 +84,7 @@ class Search:
     _improving: dict[Change, None] = field(default_factory=dict)
     _barred: set[Change] = field(default_factory=set)
     _scores: dict[str, float] = field(default_factory=dict)
+    _unsure: bool = False
 
     def run(self) -> Found:
         base = self._base()
@@ -107,7 +108,9 @@ class Search:
 
     def _doubt(self, change: Change) -> float:
         usual = change.cause in self.known or (self.engine or "") in CAUSES[change.cause].seen
-        return (0.0 if usual else 0.5) + (2.0 if change.copied else 0.0)
+        # A cut explains whatever lost its front or its end: only of an engine that cuts it is more than likely.
+        cut = 1.0 if change.cause == "truncated" and not usual else 0.0
+        return (0.0 if usual else 0.5) + (2.0 if change.copied else 0.0) + cut
 
     # The text
 
@@ -116,7 +119,11 @@ class Search:
         if self.template is None:
             return NONE
         view = self._view(NONE)
-        return frozenset(change for change in CAUSES["template-differs"].propose(view) if self._lets(change))
+        base = frozenset(change for change in CAUSES["template-differs"].propose(view) if self._lets(change))
+        if self.prompts.text(base) is None and self.prompts.text(NONE) is not None:
+            self._unsure = True  # the template that is shown cannot be rendered here
+            return NONE
+        return base
 
     def _text(self, base: Changes) -> tuple[Changes, float]:
         changes, left = base, self._score(base)
@@ -149,6 +156,8 @@ class Search:
         improving: list[Change] = []
         for evidence in (True, False):
             for change in (it for it in proposals if it.evidence is evidence):
+                if not evidence and self.prompts.renders >= _MOST_ON_ROADS:
+                    break
                 scores[change] = self._score(changes | {change})
             nearer = [change for change in scores if scores[change] < left]
             self._improving.update(dict.fromkeys(nearer))
@@ -387,7 +396,7 @@ class Search:
     def _found(
         self, changes: Changes, exact: bool, text_equal: bool, also: Iterable[Change] = (), rest: int = 0
     ) -> Found:
-        doubts: dict[str, float] = {}
+        doubts: dict[str, float] = {"": _UNLIKELY} if self._unsure else {}
         for change in changes:
             doubts[change.cause] = max(doubts.get(change.cause, 0.0), self._doubt(change))
         return Found(changes, exact, text_equal, tuple(also), rest, sum(doubts.values()))

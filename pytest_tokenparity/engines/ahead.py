@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
 
 from ..request import Request
 from .base import Engine, Rendering
@@ -23,7 +25,8 @@ class Ahead:
         self._sent: dict[int, Future[Rendering]] = {}
         self._answers = False
         self._window = concurrency * _WINDOW
-        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix=f"tokenparity {engine.name}")
+        self._jobs: SimpleQueue[tuple[Future[Rendering], Request] | None] = SimpleQueue()
+        self._idle = concurrency
 
     def render(self, request: Request) -> Rendering:
         """The rendering of a request; one that is not in the plan, or is asked for again, is rendered now."""
@@ -42,7 +45,11 @@ class Ahead:
         return self.engine.render(request) if future is None else future.result()
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for future in self._sent.values():
+            future.cancel()
+        self._waiting.clear()
+        for _ in range(self._window):
+            self._jobs.put(None)
 
     def _leave_out(self, number: int) -> None:
         """Forget what stands before a request in the plan: its item ended without asking."""
@@ -54,4 +61,19 @@ class Ahead:
     def _send(self) -> None:
         while self._waiting and len(self._sent) < self._window:
             number, request = self._waiting.popleft()
-            self._sent[number] = self._pool.submit(self.engine.render, request)
+            self._sent[number] = future = Future[Rendering]()
+            self._jobs.put((future, request))
+            if self._idle:
+                self._idle -= 1
+                # A daemon: Ctrl-C does not wait for what a slow server still owes.
+                Thread(target=self._work, name=f"tokenparity {self.engine.name}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, request = job
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(self.engine.render(request))
+            except BaseException as error:
+                future.set_exception(error)

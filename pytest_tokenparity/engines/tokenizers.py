@@ -126,12 +126,16 @@ class TokenizerFiles:
     def _encode(self, text: str, parse_special: bool) -> list[int]:
         if parse_special:
             return self.encode(text)
-        before = self.tokenizer.encode_special_tokens
-        self.tokenizer.encode_special_tokens = True
-        try:
-            return self.encode(text)
-        finally:
-            self.tokenizer.encode_special_tokens = before
+        return list(self.plain.encode(text, add_special_tokens=False).ids)
+
+    @cached_property
+    def plain(self) -> Tokenizer:
+        """The same tokenizer, which parses no special tokens: one of its own, for threads share the other."""
+        from tokenizers import Tokenizer
+
+        made = Tokenizer.from_str(self.tokenizer.to_str())
+        made.encode_special_tokens = True
+        return made
 
 
 class TokenizersTokens(Engine):

@@ -103,6 +103,16 @@ def system(text: str) -> list[dict[str, Any]]:
 # The published table
 
 
+def test_a_turn_whose_role_changed_is_edited_and_not_removed() -> None:
+    reference = TokenizersTokens(fetch("qwen3"))
+    system, question = {"role": "system", "content": "You are terse."}, {"role": "user", "content": "What is 2 + 2?"}
+    answer, more = {"role": "assistant", "content": "4."}, {"role": "user", "content": "And times 3?"}
+    earlier, later = Request([system, question]), Request([{**system, "role": "user"}, question, answer, more])
+    ids = [reference.render(request).ids or [] for request in (earlier, later)]
+    found = explain_break(reference, earlier, later, *ids)
+    assert (found.names, found.where, found.proven) == (("turn-edited",), "messages[0].role", True)
+
+
 def test_two_tools_reordered_after_the_first_request() -> None:
     weather, time = request_tool(WEATHER), request_tool(TIME)
     earlier, later = Request(SESSION[:2], [weather, time]), Request(SESSION[:4], [time, weather])

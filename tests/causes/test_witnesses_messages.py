@@ -39,8 +39,8 @@ def of_server(
     assert_explained(asked, request, answer.ids, answer.text, causes, where, engine="llama-server")
 
 
-def of_client(request: Request, text: str, causes: list[str], where: str) -> None:
-    assert_client_explained("qwen3", request, text, causes, where)
+def of_client(request: Request, text: str, causes: list[str], where: str, engine: str = "client-completion") -> None:
+    assert_client_explained("qwen3", request, text, causes, where, engine=engine)
 
 
 def assistant(content: Any, **more: Any) -> Json:
@@ -314,12 +314,12 @@ def turns(count: int) -> list[Json]:
 def test_a_server_drops_the_oldest_turns(gone: int, parameter: str) -> None:
     talk = turns(5)
     text = qwen_text([talk[0], *talk[1 + gone :]])
-    of_client(Request(talk), text, [f"truncated: {parameter}"], "messages[1]")
+    of_client(Request(talk), text, [f"truncated: {parameter}"], "messages[1]", "ollama")
 
 
 def test_a_server_drops_the_oldest_turns_of_a_talk_without_a_system() -> None:
     talk = turns(4)[1:]
-    of_client(Request(talk), qwen_text(talk[2:]), ["truncated: the 2 oldest turns"], "messages[0]")
+    of_client(Request(talk), qwen_text(talk[2:]), ["truncated: the 2 oldest turns"], "messages[0]", "ollama")
 
 
 # Several at once

@@ -92,10 +92,17 @@ def assert_explained(
 
 
 def assert_client_explained(
-    family: str, request: Request, text: str, causes: Sequence[str], where: str, *, template: str | None = None
+    family: str,
+    request: Request,
+    text: str,
+    causes: Sequence[str],
+    where: str,
+    *,
+    template: str | None = None,
+    engine: str = "client-completion",
 ) -> None:
     """What a client posts whose text is this."""
-    assert_explained(reference(family, template), request, encoded(family, text), text, causes, where)
+    assert_explained(reference(family, template), request, encoded(family, text), text, causes, where, engine=engine)
 
 
 # Clients
