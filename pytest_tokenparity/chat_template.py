@@ -13,12 +13,12 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from .errors import RequestRefused
+from .errors import EngineError, RequestRefused
 from .request import Request
 
 if TYPE_CHECKING:
     from jinja2 import Environment as JinjaEnvironment
-    from jinja2 import Template
+    from jinja2 import Template, TemplateSyntaxError
     from jinja2.runtime import Context
 
 ToJson = Callable[..., str]
@@ -79,6 +79,15 @@ def render(template: str, request: Request, environment: TemplateEnvironment) ->
         from .engines.base import one_line
 
         raise RequestRefused(one_line(str(error) or type(error).__name__)) from None
+
+
+def no_template(error: TemplateSyntaxError | SyntaxError, place: str, file: str) -> EngineError:
+    """What to say of a template with a syntax error: its file and line, or ``place``, which names the tokenizer."""
+    if isinstance(error, SyntaxError):  # of the Python that jinja2 made of the template: its line says nothing
+        return EngineError(f"{file or f'{place}: the chat template'} has a syntax error: {error.msg}")
+    if file:
+        return EngineError(f"{file}:{error.lineno}: {error.message}")
+    return EngineError(f"{place}: the chat template has a syntax error on line {error.lineno}: {error.message}")
 
 
 @lru_cache(maxsize=64)

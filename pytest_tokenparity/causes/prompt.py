@@ -209,7 +209,3 @@ def _ordered(changes: Iterable[Change], layer: Layer) -> list[Change]:
         (change for change in changes if change.layer is layer),
         key=lambda change: (change.order, change.cause, change.parameter),
     )
-
-
-def with_order(change: Change, order: int) -> Change:
-    return replace(change, order=order)

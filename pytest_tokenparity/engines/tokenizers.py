@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..chat_template import Conventions, TemplateEnvironment, render
+from ..chat_template import Conventions, TemplateEnvironment, no_template, render
 from ..errors import EngineError, RequestRefused
 from ..request import Request
 from ..vocabulary import Vocabulary
@@ -186,15 +186,8 @@ class TokenizersTokens(Engine):
         template = environment.template or self.template_for(request)
         try:
             return render(template, request, environment)
-        except TemplateSyntaxError as error:
-            if self._template_file:
-                raise EngineError(f"{self._template_file}:{error.lineno}: {error.message}") from None
-            raise EngineError(
-                f"{self._place}: the chat template has a syntax error on line {error.lineno}: {error.message}"
-            ) from None
-        except SyntaxError as error:  # of the Python that jinja2 made of the template: its line says nothing
-            source = self._template_file or f"{self._place}: the chat template"
-            raise EngineError(f"{source} has a syntax error: {error.msg}") from None
+        except (TemplateSyntaxError, SyntaxError) as error:
+            raise no_template(error, self._place, self._template_file) from None
 
     def template_for(self, request: Request) -> str:
         """The chat template that this request is rendered with. EngineError if there is none."""
@@ -211,12 +204,6 @@ class TokenizersTokens(Engine):
                 "choose one with `template:`"
             )
         raise EngineError(f"{self._place}: the tokenizer has no chat template; give one with `template:`")
-
-    def with_conventions(self, conventions: Conventions) -> TokenizersTokens:
-        """The same engine with other conventions for messages."""
-        made = TokenizersTokens(self.files, name=self.name, template=self.template, clock=self.clock)
-        made.environment = replace(self.environment, conventions=conventions)
-        return made
 
     def version(self) -> str:
         return f"tokenizers {version('tokenizers')} with jinja2 {version('jinja2')}"

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..chat_template import Conventions
+from ..chat_template import Conventions, no_template
 from ..errors import EngineError, RequestRefused
 from ..request import Request
 from .base import Engine, Rendering, one_line
@@ -87,15 +87,8 @@ class TransformersTokens(Engine):
                 )
         except (EngineError, ImportError) as error:  # ImportError: jinja2 is too old for this Transformers
             raise EngineError(f"{self.name}: {one_line(str(error))}") from None
-        except TemplateSyntaxError as error:
-            if self._template_file:
-                raise EngineError(f"{self._template_file}:{error.lineno}: {error.message}") from None
-            raise EngineError(
-                f"{self._place}: the chat template has a syntax error on line {error.lineno}: {error.message}"
-            ) from None
-        except SyntaxError as error:  # of the Python that jinja2 made of the template: its line says nothing
-            source = self._template_file or f"{self._place}: the chat template"
-            raise EngineError(f"{source} has a syntax error: {error.msg}") from None
+        except (TemplateSyntaxError, SyntaxError) as error:
+            raise no_template(error, self._place, self._template_file) from None
         except Exception as error:
             raise RequestRefused(one_line(str(error) or type(error).__name__)) from None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_tokenparity import Explanation, Request, explain
+from pytest_tokenparity import Explanation, Request, TokenizersTokens, explain
 from pytest_tokenparity.chat_template import Conventions
 
 from ..recorded.record import FOLDER
@@ -290,7 +290,8 @@ def test_reasoning_under_another_name_is_found_where_the_reference_knows_one_nam
         for it in recording("vllm-0.33.0")["replies"]
         if (it["shape"], it["route"]) == ("reasoning-on-the-last-turn", "/tokenize")
     )
-    older = reference("qwen3").with_conventions(Conventions(alias_reasoning=False))  # Transformers before 5.20
+    files = reference("qwen3").files
+    older = TokenizersTokens(files, conventions=Conventions(alias_reasoning=False))  # Transformers before 5.20
     request = Request(answer["request"]["messages"], answer["request"]["tools"])
     where = "messages[1].reasoning"
     causes = ["reasoning-renamed: reasoning -> reasoning_content"]
