@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from difflib import SequenceMatcher
+from itertools import accumulate
 
 _WORD = re.compile(r"[^\W\d_]+|\d|_|\s|[^\w\s]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _MOST = 250  # edits that are counted one by one; beyond it the words that are not shared are
+
+_MOST_COMPARED = 2000  # words: longer stretches that differ count as one place
 
 
 def words(text: str) -> list[str]:
@@ -23,6 +27,24 @@ def distance(text: str, other: str, most: int | None = None) -> int:
     a, b = _cut_ends(_LINE.findall(text), _LINE.findall(other))
     left, right = words("".join(a)), words("".join(b))
     return sequence_distance(left, right, most)
+
+
+def places(text: str, other: str) -> list[tuple[int, int]]:
+    """Where ``other`` is not ``text``: spans of ``other`` as (start, end), empty ones where only something is gone."""
+    found: list[tuple[int, int]] = []
+    ours, theirs = _LINE.findall(text), _LINE.findall(other)
+    starts = [0, *accumulate(map(len, theirs))]
+    for tag, low, high, first, last in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        left, right = words("".join(ours[low:high])), words("".join(theirs[first:last]))
+        if len(left) + len(right) > _MOST_COMPARED:
+            found.append((starts[first], starts[last]))
+            continue
+        inner = [starts[first] + length for length in (0, *accumulate(map(len, right)))]
+        matcher = SequenceMatcher(None, left, right, autojunk=False)
+        found += [(inner[start], inner[end]) for tag, _, _, start, end in matcher.get_opcodes() if tag != "equal"]
+    return found
 
 
 def sequence_distance(a: Sequence[Hashable], b: Sequence[Hashable], most: int | None = None) -> int:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from ..engines.tokenizers import TokenizerFiles
 
+_UNICODE = ("NFC", "NFD", "NFKC", "NFKD", "Precompiled")
+"""Types of normalisers in tokenizer.json that normalise Unicode; `Precompiled` is sentencepiece's own table."""
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -20,7 +23,8 @@ class Encoding:
 
     ``special_as_text``: special tokens are not parsed, but for a BOS at the front, which is added (``bos_as_text``: nor is
     that). ``shielded``: the spans of a text, (start, end), inside which they
-    are not; ``apart``: each shielded token is encoded by itself. ``normalizer``: ``none`` or a form of Unicode (NFC, NFD, NFKC, NFKD) in place of the tokenizer's own.
+    are not; ``apart``: each shielded token is encoded by itself. ``normalizer``: ``none`` or a form of Unicode (NFC, NFD, NFKC, NFKD) in place of the
+    tokenizer's own.
     ``missing``: added tokens that the vocabulary does not have; ``extra``: tokens of the vocabulary that are parsed as
     special ones are.
     """
@@ -114,13 +118,25 @@ def _plain(tokenizer: Tokenizer, text: str) -> list[int]:
         tokenizer.encode_special_tokens = before
 
 
+def _without_unicode(normalizer: Any) -> Any:
+    """A normaliser as tokenizer.json has it, without what normalises Unicode; what writes spaces otherwise stays."""
+    if normalizer is None or normalizer["type"] in _UNICODE:
+        return None
+    if normalizer["type"] == "Sequence":
+        kept = [own for it in normalizer["normalizers"] if (own := _without_unicode(it)) is not None]
+        return {**normalizer, "normalizers": kept}
+    return normalizer
+
+
 @lru_cache(maxsize=4)
 def _variant(state: str, normalizer: str | None, missing: frozenset[str], extra: frozenset[str]) -> Tokenizer:
     from tokenizers import Tokenizer
 
     form: dict[str, Any] = json.loads(state)
     if normalizer is not None:
-        form["normalizer"] = None if normalizer == "none" else {"type": normalizer}
+        own = _without_unicode(form["normalizer"])
+        steps = [*([] if normalizer == "none" else [{"type": normalizer}]), *([] if own is None else [own])]
+        form["normalizer"] = {"type": "Sequence", "normalizers": steps} if steps else None
     for number, entry in enumerate(form["added_tokens"]):
         if entry["content"] in missing:
             entry["content"] = f"\U0010fffa{number}"  # renamed, not taken out: those behind it would get other IDs

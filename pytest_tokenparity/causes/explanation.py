@@ -200,7 +200,8 @@ def other_template(prompts: Prompts, template: str | None) -> str | None:
 def named(changes: Collection[Change]) -> tuple[NamedCause, ...]:
     """Changes by their causes, those of one cause together."""
     groups: dict[str, list[Change]] = {}
-    for change in sorted(changes, key=lambda it: (it.layer, it.order, it.cause, it.parameter)):
+    # what is taken away by its place has a negative order, the last first: it is named in the order of the request
+    for change in sorted(changes, key=lambda it: (it.layer, abs(it.order), it.cause, it.parameter)):
         groups.setdefault(change.cause, []).append(change)
     return tuple(
         NamedCause(

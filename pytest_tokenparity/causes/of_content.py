@@ -148,11 +148,13 @@ def whitespace(view: View) -> Iterator[Change]:
         ("CRLF became LF", lambda text: text.replace("\r\n", "\n")),
         ("spaces before line ends", lambda text: re.sub(r"[ \t]+(?=\n|\Z)", "", text)),
     )
-    roles = list(dict.fromkeys(str(message.get("role")) for message in view.body.messages))
+    # content that another change made a string has ends, too
+    messages = view.changed.messages if len(view.changed.messages) == len(view.body.messages) else view.body.messages
+    roles = list(dict.fromkeys(str(message.get("role")) for message in messages))
     for name, change in kinds:
         touched = {
             str(message.get("role"))
-            for message in view.body.messages
+            for message in messages
             if isinstance(message.get("content"), str) and change(message["content"]) != message["content"]
         }
         groups: list[tuple[str, ...]] = [tuple(touched)] if touched else []
@@ -166,14 +168,12 @@ def whitespace(view: View) -> Iterator[Change]:
                         message["content"] = change(message["content"])
 
             of = "" if group == tuple(touched) else f" of {group[0]} turns"
-            paths = paths_of(
-                view,
-                lambda message, group=group, change=change: (  # type: ignore[misc]
-                    message.get("role") in group
-                    and isinstance(message.get("content"), str)
-                    and change(message["content"]) != message["content"]
-                ),
-                "content",
+            paths = tuple(
+                f"messages[{index}].content"
+                for index, message in enumerate(messages)
+                if message.get("role") in group
+                and isinstance(message.get("content"), str)
+                and change(message["content"]) != message["content"]
             )
             yield Change("whitespace", name + of, Layer.REQUEST, apply, paths, order=6)
 

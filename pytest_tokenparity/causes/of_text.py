@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
+from ..compare import first_divergence
 from .cause import Cause, View
 from .encoding import Encoding, normalises
 from .of_content import whitespace
@@ -26,31 +27,46 @@ def _whitespace(view: View) -> Iterator[Change]:
     yield from whitespace(view)
     yield from trimmed(view)
     text, target = view.text, view.target
-    ours, theirs = _last_space(text), _last_space(target)
-    if text and ours != theirs and ours.startswith(theirs):
+    if "\r\n" in target and "\n" in text and "\r" not in text:
 
-        def strip(whole: str) -> str:
+        def as_crlf(whole: str) -> str:
+            return whole.replace("\n", "\r\n")
+
+        yield Change("whitespace", "LF became CRLF", Layer.TEXT, as_crlf, ("every line end",))
+    ours, theirs = _last_space(text), _last_space(target)
+    # a continued turn ends in its content
+    if text and ours != theirs and (ours.startswith(theirs) or not view.body.continue_final_message):
+
+        def end(whole: str) -> str:
             return whole[: len(whole) - len(ours)] + theirs if whole.endswith(ours) else whole
 
-        yield Change("whitespace", "the end of the prompt", Layer.TEXT, strip, ("the generation prompt",), copied=True)
+        yield Change("whitespace", "the end of the prompt", Layer.TEXT, end, ("the generation prompt",), copied=True)
     for content in dict.fromkeys(view.prompts.engine.files.added):
         if content.strip() and text.count(content) >= 2 and content in target:
-            before, after = _spaces_after(text, content), _spaces_after(target, content)
-            if len(before) == 1 and len(after) == 1 and before != after:
-                old, new = f"{content}{before.pop()}", f"{content}{after.pop()}"
+            yield from _after(view, content, re.escape(content))
+            yield from _after(view, f"{content} and a role", re.escape(content) + r"\w+")
 
-                def swap(whole: str, old: str = old, new: str = new, content: str = content) -> str:
-                    return re.sub(re.escape(content) + r"\s*", lambda _: new, whole) if old in whole else whole
 
-                yield Change("whitespace", f"after {content}", Layer.TEXT, swap, (f"after {content}",), copied=True)
+def _after(view: View, name: str, anchor: str) -> Iterator[Change]:
+    """Other whitespace wherever the anchor stands; what content begins with follows it."""
+    before, after = (re.findall(anchor + r"(\s*)", text) for text in (view.text, view.target))
+    old, new = _common_start(before), _common_start(after)
+    if old == new:
+        return
+
+    def swap(whole: str) -> str:
+        return re.sub(f"({anchor}){re.escape(old)}", lambda found: found[1] + new, whole)
+
+    yield Change("whitespace", f"after {name}", Layer.TEXT, swap, (f"after {name}",), copied=True)
 
 
 def _last_space(text: str) -> str:
     return text[len(text.rstrip()) :]
 
 
-def _spaces_after(text: str, content: str) -> set[str]:
-    return {found[1] for found in re.finditer(re.escape(content) + r"(\s*)", text)}
+def _common_start(texts: list[str]) -> str:
+    first, last = min(texts, default=""), max(texts, default="")
+    return first[: first_divergence(first, last)]
 
 
 def _normalised(view: View) -> Iterator[Change]:

@@ -1,4 +1,4 @@
-"""Causes in which turns a prompt has, how it ends, and the switch of thinking."""
+"""Causes in how a prompt ends, and in the switch of thinking."""
 
 from __future__ import annotations
 
@@ -10,29 +10,6 @@ from .of_content import parts_of, texts_of
 from .prompt import Body, Change, Layer
 
 _EMPTY_THINK = "<think>\n\n</think>\n\n"
-
-
-def _turns_dropped(view: View) -> Iterator[Change]:
-    """The oldest turns, as a server drops them where the prompt is longer than its context."""
-    start = 1 if view.body.messages and view.body.messages[0].get("role") == "system" else 0
-    most = len(view.body.messages) - start - 1
-    for count in range(1, most + 1):
-        gone = view.body.messages[start : start + count]
-        if any(message.get("role") in ("system", "developer") for message in gone):
-            break
-        texts = [
-            message["content"] for message in gone if isinstance(message.get("content"), str) and message["content"]
-        ]
-        if not texts or not all(view.fewer(text) for text in texts):
-            break
-
-        def drop(body: Body, count: int = count) -> None:
-            first = 1 if body.messages and body.messages[0].get("role") == "system" else 0
-            del body.messages[first : first + count]
-
-        paths = tuple(f"messages[{index}]" for index in range(start, start + count))
-        parameter = f"the {count} oldest turns" if count > 1 else "the oldest turn"
-        yield Change("truncated", parameter, Layer.REQUEST, drop, paths, copied=True, order=10)
 
 
 def _prompt_missing(view: View) -> Iterator[Change]:
@@ -139,13 +116,6 @@ def _thinking(view: View) -> Iterator[Change]:
 
 
 CAUSES = (
-    Cause(
-        "truncated",
-        "without {}",
-        "raise the engine's context, or send less",
-        {"ollama": "v0.33.0-rc2 (source)"},
-        _turns_dropped,
-    ),
     Cause(
         "generation-prompt-missing",
         "without the generation prompt",

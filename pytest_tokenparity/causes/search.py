@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, islice
 
 from .cause import View
-from .distance import distance, sequence_distance, words
+from .distance import distance, places, sequence_distance, words
 from .of_text import counted_otherwise, cut_off, encoded_otherwise
 from .prompt import NONE, Change, Changes, Layer, Prompts
 from .table import CAUSES
@@ -21,6 +21,9 @@ _MOST_ENCODES = 6
 _BEST_OF_A_PLATEAU = 8
 _MOST_RENDERS = 54  # then rivals are not looked for any more
 _FOOTPRINT = 0.8  # of what a change moves, how much must bring the text nearer to count while a rest is unexplained
+_AROUND = (
+    8  # characters on either side of what a change makes, which the engine must show too where a rest is unexplained
+)
 _REST = 0.2  # of the words of an answer: what may be unexplained where the reference refuses the request
 _UNLIKELY = 3.0  # the doubt of a chain from which on it is only likely
 
@@ -44,6 +47,8 @@ _SLOTS: dict[str, Callable[[Change], str]] = {
     "reasoning-dropped": lambda change: change.parameter,
     "reasoning-renamed": lambda change: change.parameter.partition(" ")[0],
     "whitespace": lambda change: change.parameter,
+    "message-dropped": lambda change: change.parameter,
+    "calls-dropped": lambda change: change.parameter,
 }
 
 
@@ -98,7 +103,7 @@ class Search:
         if left > 0:
             changes, left = self._another_road(changes, left, base)
         if left > 0:
-            return self._cut(base) or self._in_part(self._clean(changes, base))
+            return self._cut(base) or self._in_part(self._seen(self._clean(changes, base), base))
         changes, also = self._cheapest(self._needed(changes, base), base)
         return self._ids(changes, also)
 
@@ -367,6 +372,14 @@ class Search:
             return base  # what heals a refusal says nothing where the answer is still far
         return changes
 
+    def _seen(self, changes: Changes, base: Changes) -> Changes:
+        """Without changes whose outcome the engine does not show in its place: a part is named where it can be read."""
+        for change in sorted(changes - base, key=self.cost, reverse=True):
+            one, other = self.prompts.text(changes - {change}), self.prompts.text(changes) or ""
+            if one is not None and not _shows(self.prompts.target, self.prompts.bare(one), self.prompts.bare(other)):
+                changes = changes - {change}
+        return changes
+
     def _in_part(self, changes: Changes) -> Found:
         answer = self.prompts.answer.ids
         left = self._score(changes)
@@ -400,6 +413,38 @@ class Search:
         for change in changes:
             doubts[change.cause] = max(doubts.get(change.cause, 0.0), self._doubt(change))
         return Found(changes, exact, text_equal, tuple(also), rest, sum(doubts.values()))
+
+
+def _shows(answer: str, one: str, other: str) -> bool:
+    """Whether an answer has nearly all that makes ``other`` of ``one``, in its place: what came is there, what went is not."""
+
+    shown = []
+    for start, end in places(one, other):
+        piece = _Piece.of(other, start, end)
+        shown.append(piece.count(answer) >= min(piece.count(other), piece.count(one) + 1))
+    for start, end in places(other, one):
+        if start < end:  # where nothing went, what stands around may be parted at any of several places
+            piece = _Piece.of(one, start, end)
+            shown.append(piece.count(answer) < piece.count(one))
+    return not shown or sum(shown) >= _FOOTPRINT * len(shown)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A span of a text with what stands around it; the ends of a text stand around, too."""
+
+    text: str
+    first: bool
+    last: bool
+
+    @classmethod
+    def of(cls, text: str, start: int, end: int) -> _Piece:
+        return cls(text[max(0, start - _AROUND) : end + _AROUND], start == 0, end == len(text))
+
+    def count(self, text: str) -> int:
+        if self.first or self.last:
+            return int((not self.first or text.startswith(self.text)) and (not self.last or text.endswith(self.text)))
+        return text.count(self.text)
 
 
 def _slot(change: Change) -> tuple[str, str, Layer | None]:

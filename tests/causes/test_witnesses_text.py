@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 
 from pytest_tokenparity import ClientCompletionTokens, LlamaCppTokens, Request, explain
 from pytest_tokenparity.engines.tokenizers import TokenizersTokens
@@ -130,6 +130,31 @@ def test_a_client_writes_no_newline_between_turns() -> None:
     assert_client_explained("qwen3", Request(TALK), text, [f"whitespace: {where}"], where)
 
 
+@pytest.mark.parametrize("end", ["\n", " "], ids=["newline", "space"])
+def test_a_client_ends_the_prompt_with_more_whitespace(end: str) -> None:
+    causes = ["whitespace: the end of the prompt"]
+    text = qwen_text(QUESTION) + end
+    assert_client_explained("qwen3", Request(QUESTION), text, causes, "the generation prompt")
+
+
+def test_a_client_writes_a_space_after_each_role() -> None:
+    text = re.sub(r"(<\|im_start\|>\w+)\n", r"\1 ", qwen_text(TALK))
+    where = "after <|im_start|> and a role"
+    assert_client_explained("qwen3", Request(TALK), text, [f"whitespace: {where}"], where)
+
+
+def test_a_client_opens_its_template_on_a_system_that_writes_crlf() -> None:
+    text = qwen_text(TALK).replace("\n", "\r\n")
+    assert_client_explained("qwen3", Request(TALK), text, ["whitespace: LF became CRLF"], "every line end")
+
+
+def test_a_server_joins_parts_and_trims_them() -> None:
+    parts = [{"type": "text", "text": " Is it sunny"}, {"type": "text", "text": "in Paris? "}]
+    text = qwen_text([user("Is it sunny\nin Paris?")])
+    causes = ["content-parts-joined: newline", "whitespace: both ends of the content"]
+    assert_client_explained("qwen3", Request([user(parts)]), text, causes, "messages[0].content")
+
+
 def test_llama_server_trims_spaces_of_ascii_alone(gemma_url: str) -> None:
     request = Request([user("\u00a0Hi\u3000")])
     causes = ["whitespace: only spaces of ASCII are trimmed"]
@@ -163,6 +188,16 @@ def test_a_client_normalises_its_text(family: str, render: Callable[[list[Json]]
 def test_a_client_decomposes_text_for_a_tokenizer_that_composes_it_and_nothing_differs() -> None:
     text = qwen_text([SYSTEM, user("cafe\u0301")])
     assert encoded("qwen3", text) == reference("qwen3").ids([SYSTEM, user("caf\u00e9")])
+
+
+def test_an_engine_decomposes_letters_before_gemma_3s_own_normaliser() -> None:
+    """Its own writes U+2581 for spaces: it must stay, or every word is another token."""
+    asked, request = reference("gemma3"), Request([SYSTEM, user(ACCENT)])
+    engine = Tokenizer.from_file(str(fetch("gemma3") / "tokenizer.json"))
+    engine.normalizer = normalizers.Sequence([normalizers.NFKD(), engine.normalizer])
+    text = asked.text(request)
+    ids = engine.encode(text, add_special_tokens=False).ids
+    assert_explained(asked, request, ids, text, ["unicode-normalised: NFKD"], "messages[1].content")
 
 
 def test_a_client_composes_compatible_letters_for_qwen() -> None:
