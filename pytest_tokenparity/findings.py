@@ -46,6 +46,8 @@ class Difference:
     position: int
     why: Explanation | None = None
     unexpected: str = ""
+    needed: tuple[str, ...] = ()
+    """Declared causes that hold in other requests of the case."""
 
     @property
     def headline(self) -> str:
@@ -81,6 +83,8 @@ class TextDiffers:
     position: int
     why: Explanation | None = None
     unexpected: str = ""
+    needed: tuple[str, ...] = ()
+    """Declared causes that hold in other requests of the case."""
 
     @property
     def headline(self) -> str:
@@ -101,6 +105,8 @@ class RefusalDiffers:
     """How many tokens the side that renders the request has."""
     why: Explanation | None = None
     unexpected: str = ""
+    needed: tuple[str, ...] = ()
+    """Declared causes that hold in other requests of the case."""
 
     @property
     def headline(self) -> str:
@@ -195,7 +201,7 @@ class GoldenMissing:
 
 @dataclass(frozen=True)
 class StopNotOneToken:
-    """A stop string is several tokens of the model: engines drop it, or never match it."""
+    """A stop string is several tokens of the model: some engines drop it, others compare it with their text."""
 
     stop: str
     ids: list[int]

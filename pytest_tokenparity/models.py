@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -69,7 +68,9 @@ class Model:
                 return folder
         except (OSError, ValueError):  # a name that no disk takes
             raise EngineError(f"{place}: {source[:80]!r} is no name of a folder") from None
-        if _looks_like_path(source):
+        from .engines.tokenizers import looks_like_path
+
+        if looks_like_path(source):
             raise EngineError(f"{place}: the folder {source} is not there (looked at {folder})")
         return source
 
@@ -179,7 +180,10 @@ class Model:
         engine = self.engine(name)
         try:
             ahead = self._ahead_of(name, engine)
-            return ahead.render(request) if ahead else checked_render(engine, name, request)
+            rendering = ahead.render(request) if ahead else checked_render(engine, name, request)
+            if rendering.ids is not None and not rendering.ids and request.messages:
+                raise EngineError(f"the engine {name!r} rendered no token at all: did it take the messages?")
+            return rendering
         except EngineUnreachable as error:
             self.failed[name, self.scope] = error
             if name in self._ahead:
@@ -295,8 +299,3 @@ def _path(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:  # ~somebody who is not known here
         return Path(text)
-
-
-def _looks_like_path(source: str) -> bool:
-    """Whether a tokenizer's name can only be a folder: a Hub id is ``name`` or ``owner/name``."""
-    return source.startswith((".", "/", "~", os.sep)) or source.count("/") > 1 or "\\" in source

@@ -40,8 +40,10 @@ def find_prefix_breaks(
     """Render every request point of a session and compare neighbours, token for token.
 
     ``render_ids`` turns the first messages of the session into token IDs. A break inside the last ``tail`` tokens of the
-    earlier prompt (where a generation prompt stands) is allowed.
+    earlier prompt (where a generation prompt stands) is allowed. ValueError for a negative ``tail``.
     """
+    if tail < 0:
+        raise ValueError(f"tail must be a number of tokens, at least 0, not {tail}")
     breaks = []
     earlier_count, earlier_ids = 0, list[int]()
     for count in request_points(conversation):

@@ -31,6 +31,7 @@ from .words import one_line
 from .yaml12 import shown
 
 _TAIL = 16  # tokens: a generation prompt is shorter
+_REASONS = 2  # lines of a further finding's where and cause
 _OTHERS = 4  # further findings named in one line each
 _AGAINST_GOLDEN = (Difference, RefusalDiffers, CountDiffers, TextDiffers)
 _EXPLAINED = (Difference, RefusalDiffers, TextDiffers)
@@ -69,6 +70,9 @@ def failure(outcome: Outcome, subject: Subject, vocabulary: Vocabulary | None, v
     first, *others = outcome.findings
     lines = [Line(headline(outcome), HEADLINE_STYLE)]
     lines += _details(first, vocabulary, verbosity, outcome.history)
+    if lines[-1].text:
+        lines.append(Line(""))
+    lines += _why(first, verbosity)
     if verbosity >= 2:
         for other in others:
             lines += [
@@ -76,14 +80,17 @@ def failure(outcome: Outcome, subject: Subject, vocabulary: Vocabulary | None, v
                 Line(other.headline, {"red": True}),
                 *_details(other, vocabulary, verbosity, outcome.history),
             ]
-    if lines[-1].text:
-        lines.append(Line(""))
-    if verbosity < 2:
+            if why := _why(other, verbosity):
+                lines += [Line(""), *why]
+        if others:
+            lines.append(Line(""))
+    else:
         named = others if len(others) <= _OTHERS else others[: _OTHERS - 1]
-        lines += [_labelled("also", other.headline) for other in named]
+        for other in named:
+            lines.append(_labelled("also", other.headline))
+            lines += [Line(f"  {row.text}", row.style) for row in _why(other, verbosity)[:_REASONS]]
         if len(named) < len(others):
             lines.append(_labelled("also", f"{len(others) - len(named)} more (-vv shows all)"))
-    lines += _why(first, verbosity)
     return [*lines, *_golden(outcome), *_fix(outcome, subject, verbosity), _labelled("at", subject.at)]
 
 
@@ -198,6 +205,9 @@ def _why(finding: Finding, verbosity: int) -> list[Line]:
         lines.append(_labelled("cause", f"not looked for: {one_line(why.note)}"))
     else:
         lines.append(_labelled("cause", "unknown: no change that is known makes the reference render this"))
+    if why.parted is not None:
+        lines.append(_labelled("text", f"{quoted(_cut(why.parted[0], 60))} became"))
+        lines.append(_labelled("", quoted(_cut(why.parted[1], 60))))
     if why.refused is not None and why.causes:
         lines.append(_labelled("", f"as it is, the reference refuses the request: {one_line(why.refused, 120)}"))
     if why.text_equal and why.word != "in part":
@@ -250,14 +260,21 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
     if isinstance(first, GoldenUnusable):
         return [_labelled("record", record)] if first.recordable else []
     if isinstance(first, Problem) and first.place:
-        return [_labelled("fix", f"correct the address at {first.place}; or the server that answers there")]
+        return [
+            _labelled("fix", f"correct the address (or `model:`) at {first.place}, or start the right server there")
+        ]
     if isinstance(first, Unreachable):
         return [
             _labelled("fix", f"{first.advice or 'start it'}, or correct the address at {first.place}"),
             _labelled("skip", f"pytest {SKIP_FLAG}  leaves out what cannot be reached, and says so"),
         ]
     if isinstance(first, StopNotOneToken):
-        return [_labelled("fix", "take it out of `stop`: engines drop such a string, or never match it")]
+        return [
+            _labelled(
+                "fix",
+                "take it out of `stop`, which is for single tokens: engines compare longer strings with text, each its own way",
+            )
+        ]
     lines = []
     if isinstance(first, _AGAINST_GOLDEN):
         history = outcome.history
@@ -275,7 +292,7 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
                 lines.append(_labelled("", f"or restore the tokenizer: {history.tokenizer_place}"))
             if history and history.of_engine and subject.is_case:
                 lines.append(_labelled("then", f"{subject.engine} leaves what the reference renders now, too; pin it:"))
-                lines.append(_labelled("", _pin(subject, first)))
+                lines.append(_labelled("", _pin(subject, outcome)))
         else:
             same = f"make {subject.engine} render what the reference renders"
             if isinstance(first, RefusalDiffers):
@@ -283,33 +300,47 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
             why = first.why if isinstance(first, _EXPLAINED) else None
             fixes = list(dict.fromkeys(cause.fix for cause in why.causes)) if why else []
             pin = "correct `expect` in the case" if first.unexpected else "pin it in the case"
-            lines += [_labelled("" if number else "fix", it) for number, it in enumerate(fixes[:-1] or [])]
-            lines.append(_labelled("" if fixes[:-1] else "fix", f"{fixes[-1] if fixes else same}; or {pin}:"))
-            lines.append(_labelled("", _pin(subject, first)))
+            lines += _advised(fixes or [same], f"or {pin}:")
+            lines.append(_labelled("", _pin(subject, outcome)))
     elif isinstance(first, PrefixBroken):
         broken = [found for found in outcome.findings if isinstance(found, PrefixBroken)]
         fixes = [text for label, text in first.why.rows if label == "fix"] if first.why else []
         fixes = fixes or ["render the earlier turns as they were rendered before"]
-        lines += [_labelled("" if number else "fix", it) for number, it in enumerate(fixes[:-1])]
-        lines.append(_labelled("" if fixes[:-1] else "fix", f"{fixes[-1]}; if it is known, in the case:"))
+        lines += _advised(fixes, "if it is known, in the case:")
         lines.append(_labelled("", _known_break(broken)))
     if isinstance(first, (Difference, PrefixBroken)) and verbosity < 2:
         lines.append(_labelled("more", command(subject, "-vv")))
     return lines
 
 
-def _pin(subject: Subject, finding: Finding) -> str:
-    """What the case says about a difference that is known."""
-    why = finding.why if isinstance(finding, _EXPLAINED) else None
-    names = why.names if why and why.word in ("proven", "likely") else ("unknown",)
-    return f"expect: {{{subject.pin or subject.engine}: {{differs: [{', '.join(names)}], reason: ...}}}}"
+def _advised(fixes: Sequence[str], otherwise: str) -> list[Line]:
+    """What to do, and what else: on one line where there is one fix."""
+    if len(fixes) == 1:
+        return [_labelled("fix", f"{fixes[0]}; {otherwise}")]
+    return [*(_labelled("" if number else "fix", it) for number, it in enumerate(fixes)), _labelled("", otherwise)]
+
+
+def _pin(subject: Subject, outcome: Outcome) -> str:
+    """What the case says about differences that are known: one `expect` stands for all its requests."""
+    names: dict[str, None] = {}
+    for finding in outcome.findings:
+        if isinstance(finding, _EXPLAINED):
+            names.update(dict.fromkeys(finding.needed))
+            if finding.why is not None and finding.why.word in ("proven", "likely"):
+                names.update(dict.fromkeys(finding.why.names))
+            elif finding is outcome.findings[0] or finding.why is not None:
+                names = {"unknown": None}
+                break
+    pinned = ", ".join(names or ["unknown"])
+    return f"expect: {{{subject.pin or subject.engine}: {{differs: [{pinned}], reason: ...}}}}"
 
 
 def _known_break(broken: Sequence[PrefixBroken]) -> str:
     """What a case says about breaks that are known: a tail where all stand near the end, else each of them."""
     tail = max(len(found.earlier) - found.position for found in broken)
     documented = broken[0].documented
-    if tail <= _TAIL and not documented:
+    at_the_end = all(found.why is None or found.why.kind in (None, "generation-prompt") for found in broken)
+    if tail <= _TAIL and not documented and at_the_end:
         return f"prefix: {{tail: {tail}}}"
     positions = dict.fromkeys([*documented, *(found.position for found in broken)])
     kept = f"tail: {broken[0].tail}, " if broken[0].tail else ""

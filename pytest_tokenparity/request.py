@@ -47,6 +47,8 @@ class Request:
         A request that continues the final message has no generation prompt unless it asks for one.
         """
         kwargs = dict(template_kwargs)
+        if "template_kwargs" in kwargs:
+            raise TypeError("a template's switches are keywords of their own, such as enable_thinking=False")
         for key in RESERVED_KWARGS.intersection(kwargs).difference(("add_generation_prompt", "continue_final_message")):
             raise TypeError(f"{key!r} is no switch of a template")
         continued = bool(kwargs.pop("continue_final_message", False))

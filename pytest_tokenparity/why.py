@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -90,12 +90,19 @@ class Explainer:
             if not idle:
                 return ()
             return tuple(_with(finding, f"{', '.join(idle)} is not needed any more") for finding in findings)
-        first = failing[0]
-        why = None
-        if isinstance(first, (Difference, TextDiffers, RefusalDiffers)):
-            why = self._explain(first, case, model, engine, renderings)
-        says = _says(expectation, why)
-        return tuple(_with(finding, says, why if finding is first else None) for finding in failing)
+        found = [
+            self._explain(finding, case, model, engine, renderings)
+            if number < _MOST and isinstance(finding, (Difference, TextDiffers, RefusalDiffers))
+            else None
+            for number, finding in enumerate(failing)
+        ]
+        # What another request needs is needed, whatever this one does.
+        holding = [cause for cause in expectation.differs if cause.keys & needed]
+        elsewhere = {cause.name for cause in holding} | {name for why in found if why for name in why.names}
+        return tuple(
+            _with(finding, _says(expectation, why, elsewhere), why, tuple(cause.name for cause in holding))
+            for finding, why in zip(failing, found, strict=True)
+        )
 
     def _explain(
         self,
@@ -188,21 +195,21 @@ def _template(model: Model, engine: str, case: Case, index: int) -> str | None:
         return None
 
 
-def _says(expectation: Expectation, why: Explanation | None) -> str:
-    """What is more than ``expect`` declares, or no longer needed."""
+def _says(expectation: Expectation, why: Explanation | None, elsewhere: Collection[str]) -> str:
+    """What is more than ``expect`` declares, or no longer needed, in this request and ``elsewhere`` in the case."""
     if why is None or why.word in ("unknown", "in part"):
         return "the declared causes do not explain all of it"
     declared = {cause.name for cause in expectation.differs}
-    idle = sorted(declared - set(why.names))
+    idle = sorted(declared - set(why.names) - set(elsewhere))
     more = [str(cause) for cause in why.causes if cause.name not in declared]
     parts = [f"{', '.join(idle)} is not needed any more"] if idle else []
     parts += [f"more differs: {'; '.join(more)}"] if more else []
     return ", and ".join(parts) or f"its parameters are others: {'; '.join(map(str, why.causes))}"
 
 
-def _with(finding: Finding, says: str, why: Explanation | None = None) -> Finding:
+def _with(finding: Finding, says: str, why: Explanation | None = None, needed: tuple[str, ...] = ()) -> Finding:
     if isinstance(finding, (Difference, TextDiffers, RefusalDiffers)):
-        return replace(finding, unexpected=says, why=why)
+        return replace(finding, unexpected=says, why=why, needed=needed)
     if isinstance(finding, CountDiffers):
         return replace(finding, unexpected="a count alone cannot show the declared causes")
     return finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -20,15 +20,19 @@ class Cause:
     """One kind of difference between two engines.
 
     ``says`` is one sentence about the engine, ``{}`` being the parameter; ``fix`` is what to send or set so that both
-    agree. ``seen`` names the engine types that were seen doing it, with version: a cause without a witness has no entry.
+    agree, where it depends on the parameters a function of them. ``seen`` names the engine types that were seen doing it, with version: a cause without a witness has no entry.
     ``propose`` gives the changes worth trying.
     """
 
     name: str
     says: str
-    fix: str
+    fix: str | Callable[[Sequence[str]], str]
     seen: Mapping[str, str]
     propose: Callable[[View], Iterable[Change]] = field(repr=False)
+
+    def advice(self, parameters: Sequence[str]) -> str:
+        """The fix, for these parameters."""
+        return self.fix if isinstance(self.fix, str) else self.fix(parameters)
 
     def sentence(self, parameter: str) -> str:
         return self.says.format(parameter)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from ..chat_template import Conventions
 from ..compare import first_divergence
-from ..engines.base import Engine
+from ..engines.base import Engine, token_ids
 from ..engines.tokenizers import TokenizerFiles, TokenizersTokens
-from ..errors import EngineError
+from ..errors import EngineError, InvalidConversation
+from ..messages import assert_text
 from ..request import Request
+from .distance import distance, words
 from .prompt import NONE, Change, Changes, Prompts
 from .search import Found, Search
 from .table import CAUSES
@@ -21,6 +23,9 @@ from .where import field_at
 
 _LISTS = ("tools-dropped", "vocabulary-differs", "text-as-special", "tool-json-format")
 """Causes of which one change has several parameters."""
+
+_AROUND = 12  # characters shown on either side of what is not explained
+_FOREIGN = 0.5  # of the words of a text: so many are other ones only in another vocabulary
 
 Word = Literal["equal", "proven", "in part", "likely", "unknown"]
 
@@ -62,6 +67,8 @@ class Explanation:
     decoded: bool = False
     refused: str | None = None
     note: str | None = None
+    parted: tuple[str, str] | None = None
+    """What is not explained, with some characters around it: the reference's text under the causes, and the engine's."""
     tokens: int | None = None
     renders: int = 0
     encodes: int = 0
@@ -70,6 +77,12 @@ class Explanation:
     def names(self) -> tuple[str, ...]:
         """The names of the causes."""
         return tuple(cause.name for cause in self.causes)
+
+    def __str__(self) -> str:
+        if self.note:
+            return f"{self.word}, not looked for: {self.note}"
+        named = f" {', '.join(map(str, self.causes))}" if self.causes else ""
+        return f"{self.word}{named}" + (f" at {self.where}" if self.where else "")
 
 
 def explain(
@@ -89,8 +102,16 @@ def explain(
     `tokenizers`, after it was shown that these give the reference's own IDs. ``engine`` is the type of the engine that
     answered, such as ``llama-server``: what it is known to do is preferred. ``template`` is the chat template that the
     engine shows; ``expected`` are the reference's IDs, where they are known already; ``known`` are causes that were
-    proven of this engine before. EngineError if the reference cannot render at all.
+    proven of this engine before. EngineError if the reference cannot render at all, or ``ids`` are none; TypeError if
+    ``request`` is no :class:`Request`.
     """
+    if not isinstance(request, Request):
+        raise TypeError(f"explain takes a Request, such as Request(conversation, tools), not {type(request).__name__}")
+    if ids is not None:
+        ids = token_ids(ids, "the answer to explain")
+    malformed = _malformed(request)
+    if malformed is not None:
+        return Explanation("unknown", note=f"the request is malformed: {malformed}")
     prompts, note = prompts_for(reference, request, ids, text, expected)
     if prompts is None:
         return Explanation("unknown", note=note)
@@ -183,7 +204,30 @@ def prompts_for(
     theirs = list(expected) if expected is not None else reference.render(request).ids
     if ours != theirs:
         return None, "jinja2 and tokenizers alone do not give the reference's own IDs, so nothing can be proven by them"
+    if _foreign(prompts):
+        return None, (
+            "by this tokenizer its IDs do not read as the text that it shows: is it another model's server, or is "
+            "`tokenizer:` another model's?"
+        )
     return prompts, None
+
+
+def _malformed(request: Request) -> str | None:
+    """What of a request no chat API takes, and changes could not be made to."""
+    try:
+        for value in (list(request.messages), request.tools):
+            assert_text(value)
+    except (InvalidConversation, TypeError) as error:
+        return str(error)
+    for index, message in enumerate(request.messages):
+        if not isinstance(message, Mapping):
+            return f"messages[{index}] is no mapping"
+        calls = message.get("tool_calls")
+        if not (calls is None or (isinstance(calls, (list, tuple)) and all(isinstance(it, Mapping) for it in calls))):
+            return f"messages[{index}].tool_calls is no list of mappings"
+    if not all(isinstance(tool, Mapping) for tool in request.tools or ()):
+        return "tools is no list of mappings"
+    return None
 
 
 def other_template(prompts: Prompts, template: str | None) -> str | None:
@@ -208,7 +252,7 @@ def named(changes: Collection[Change]) -> tuple[NamedCause, ...]:
             name,
             tuple(change.parameter for change in group),
             CAUSES[name].sentence(_listed(group)),
-            CAUSES[name].fix,
+            CAUSES[name].advice([change.parameter for change in group]),
             tuple(dict.fromkeys(path for change in group for path in change.paths)),
         )
         for name, group in groups.items()
@@ -253,10 +297,11 @@ def _explanation(prompts: Prompts, found: Found) -> Explanation:
         word = "in part"
     causes = named(found.changes)
     where = _where(prompts, causes)
-    rest_where = None
+    rest_where = parted = None
     if not found.exact and not found.text_equal:
         rest_where = _first_difference(prompts, found.changes)
         where = where or rest_where
+        parted = _parted(prompts, found.changes)
     return Explanation(
         word,
         causes,
@@ -267,6 +312,7 @@ def _explanation(prompts: Prompts, found: Found) -> Explanation:
         prompts.matches(own),
         prompts.answer.decoded,
         prompts.refusal() if own is None else None,
+        parted=parted,
         tokens=None if prompts.answer.ids is None else len(prompts.answer.ids),
         renders=prompts.renders,
         encodes=prompts.encodes,
@@ -299,6 +345,28 @@ def _first_difference(prompts: Prompts, changes: Changes) -> str | None:
     bare = prompts.bare(text)
     position = first_divergence(bare, prompts.target)
     return None if position is None else field_at(prompts, text.find(bare) + position, changes)
+
+
+def _parted(prompts: Prompts, changes: Changes) -> tuple[str, str] | None:
+    """Where the texts part until they are one again, with what stands around it."""
+    text = prompts.text(changes)
+    if text is None:
+        return None
+    ours, theirs = prompts.bare(text), prompts.target
+    start = first_divergence(ours, theirs)
+    if start is None:
+        return None
+    behind = first_divergence(ours[start:][::-1], theirs[start:][::-1]) or 0
+    start, behind = max(0, start - _AROUND), max(0, behind - _AROUND)
+    return ours[start : len(ours) - behind], theirs[start : len(theirs) - behind]
+
+
+def _foreign(prompts: Prompts) -> bool:
+    """Whether an engine's IDs, read by this tokenizer, are another text than the one that it shows."""
+    ids, text = prompts.answer.ids, prompts.answer.text
+    if not ids or prompts.answer.decoded:
+        return False
+    return distance(prompts.vocabulary.text(ids), text) > _FOREIGN * len(words(text))
 
 
 def _listed(group: Sequence[Change]) -> Any:

@@ -210,12 +210,14 @@ class TextForm:
     shows: str
     of: re.Pattern[str] | None
     kind: int
+    is_dumpers: bool = False
+    """Whether it shows in every text, so that nothing in the request avoids it."""
 
 
 TEXTS = (
-    TextForm("no indentation", _one_line, "", None, 0),
-    TextForm("no spaces after , and :", _compact, "", None, 1),
-    TextForm("other letters became \\uXXXX", _ascii, "\\u", re.compile(r"[^\x00-\x7f]"), 2),
+    TextForm("no indentation", _one_line, "", None, 0, is_dumpers=True),
+    TextForm("no spaces after , and :", _compact, "", None, 1, is_dumpers=True),
+    TextForm("other letters became \\uXXXX", _ascii, "\\u", re.compile(r"[^\x00-\x7f]"), 2, is_dumpers=True),
     TextForm("< > & became \\u003c", _escaping("<>&"), "\\u00", re.compile(r"[<>&]"), 3),
     TextForm("< > & ' became \\u003c", _escaping("<>&'"), "\\u0027", re.compile(r"'"), 3),
     TextForm("/ became \\/", _slashes, "\\/", re.compile(r"/"), 4),

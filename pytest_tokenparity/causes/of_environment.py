@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,7 @@ _DATES: tuple[tuple[str, str], ...] = (
     (r"\d{1,2} [A-Z][a-z]{3,8} \d{4}", "%d %B %Y"),
     (r"\d{1,2}/\d{1,2}/\d{4}", "%m/%d/%Y"),
 )
+_BECAME = re.compile(r"(-?\d[\d.eE+-]*) became (-?\d[\d.eE+-]*)")
 _MAYBE_ABSENT = ("tools", "documents", "add_generation_prompt")
 
 
@@ -63,7 +65,7 @@ def _numbers(view: View) -> Iterator[Change]:
 
 def _texts(view: View) -> Iterator[Change]:
     strings = [(path, value) for path, value in _all_leaves(view) if isinstance(value, str)]
-    whole = ("tools[0]",) if view.body.tools else _argument_fields(view)
+    whole = (*(["tools[0]"] if view.body.tools else []), *_argument_fields(view))
     for form in TEXTS:
         paths = whole if form.of is None else tuple(path for path, value in strings if form.of.search(value))
         if not paths:
@@ -87,6 +89,23 @@ def _texts(view: View) -> Iterator[Change]:
 def _json_format(view: View) -> Iterator[Change]:
     yield from _numbers(view)
     yield from _texts(view)
+
+
+def _json_fix(parameters: Sequence[str]) -> str:
+    """Numbers can be sent as the engine writes them, unless that is another number; the rest is the dumper's."""
+    fixes: dict[str, None] = {}
+    for parameter in parameters:
+        form = next((form for form in TEXTS if form.becomes == parameter), None)
+        if form is not None and form.is_dumpers:
+            fixes["write JSON as the template does: json.dumps(value, ensure_ascii=False)"] = None
+        elif form is not None:
+            fixes["leave what is escaped out of descriptions and arguments"] = None
+        elif parameter in dict(PRINTED):
+            fixes["send what the template prints outside JSON as text"] = None
+        for before, after in _BECAME.findall(parameter):
+            same = math.isclose(float(before), float(after), rel_tol=1e-5)
+            fixes[f"write {before} as {after}" if same else f"leave {before} out, or send it as a string"] = None
+    return "; ".join(fixes) or "write values as the template does"
 
 
 def _printed_oddly(view: View) -> Iterator[str]:
@@ -231,7 +250,7 @@ CAUSES = (
     Cause(
         "tool-json-format",
         "with values written otherwise ({})",
-        "write numbers with six digits at most, big ones as strings, and leave what is escaped out of descriptions",
+        _json_fix,
         {
             "llama-server": "b11549",
             "client-completion": "minijinja 3.1.0, @huggingface/jinja 0.5.11",

@@ -60,6 +60,8 @@ class ChatServer:
         tokens = reply.body.get(key) if reply.ok and isinstance(reply.body, dict) else None
         if not isinstance(tokens, list):
             raise self.unusable(path, reply, f'expected {{"{key}": [...]}}')
+        if not tokens:  # llama-server, too, has a /tokenize, and answers what it does not understand with no token
+            raise WrongServer(f"{self.who} answered {path} with no token at all: is it a {self.program}?")
         return self.ids(tokens)
 
     def ids(self, tokens: list[Any]) -> list[int]:

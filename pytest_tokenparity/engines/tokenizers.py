@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -217,6 +218,8 @@ def read_files(source: str | Path, revision: str | None = None) -> TokenizerFile
         if key not in _READ:
             _READ[key] = TokenizerFiles.read(folder)
         return _READ[key]
+    if looks_like_path(source):
+        raise EngineError(f"the tokenizer folder {source} is not there")
     return TokenizerFiles.read(_from_hub(source, revision))
 
 
@@ -238,15 +241,26 @@ def _from_hub(source: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download  # which `tokenizers` itself requires
 
     wanted = ["tokenizer.json", "tokenizer_config.json", "*.jinja", "additional_chat_templates/*.jinja"]
-    where = f"the Hub's {source}" + (f" at {revision}" if revision else "")
     try:
         return Path(snapshot_download(source, revision=revision, allow_patterns=wanted))
     except Exception as error:  # what a missing model, a gated one or no network raises differs by version
         reason = one_line(str(error).partition("\n")[0], 160).rstrip(".")
-        raise EngineError(
-            f"no tokenizer from {where}: {reason}; a folder is given as a path relative to the configuration, such as "
-            f"./{source}"
-        ) from None
+        raise not_from_hub(source, revision, reason) from None
+
+
+def not_from_hub(source: str, revision: str | None, reason: str) -> EngineError:
+    """No tokenizer under a name: what was not there as a folder was looked for on the Hub."""
+    where = f"the Hub's {source}" + (f" at {revision}" if revision else "")
+    first = "" if "/" in source else f"there is no folder {source}, and "
+    return EngineError(
+        f"{first}no tokenizer from {where}: {reason}; a folder is given as a path relative to the configuration, such as "
+        f"./{source}"
+    )
+
+
+def looks_like_path(source: str) -> bool:
+    """Whether a tokenizer's name can only be a folder: a Hub id is ``name`` or ``owner/name``."""
+    return source.startswith((".", "/", "~", os.sep)) or source.count("/") > 1 or "\\" in source
 
 
 def _settings(file: Path) -> dict[str, Any]:

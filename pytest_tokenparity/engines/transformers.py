@@ -20,6 +20,7 @@ from ..chat_template import Conventions, no_template
 from ..errors import EngineError, RequestRefused
 from ..request import Request
 from .base import Engine, Rendering, one_line
+from .tokenizers import looks_like_path, not_from_hub
 
 
 class TransformersTokens(Engine):
@@ -109,7 +110,7 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> Any:
     local = folder.is_dir()
     if local and not any(_is_of_tokenizer(file.name) for file in folder.iterdir()):
         raise EngineError(f"the folder {folder} holds no tokenizer: it needs tokenizer.json and tokenizer_config.json")
-    if not local and isinstance(source, Path):
+    if not local and (isinstance(source, Path) or looks_like_path(source)):
         raise EngineError(f"the tokenizer folder {source} is not there")
     offline = not local and assert_hub(str(source), revision)
     with _quiet_import():
@@ -124,16 +125,6 @@ def load_tokenizer(source: str | Path, revision: str | None = None) -> Any:
         if local:
             raise EngineError(f"no tokenizer from the folder {source}: {reason}") from None
         raise not_from_hub(str(source), revision, reason) from None
-
-
-def not_from_hub(source: str, revision: str | None, reason: str) -> EngineError:
-    """No tokenizer under a name: what was not there as a folder was looked for on the Hub."""
-    where = f"the Hub's {source}" + (f" at {revision}" if revision else "")
-    first = "" if "/" in source else f"there is no folder {source}, and "
-    return EngineError(
-        f"{first}no tokenizer from {where}: {reason}; a folder is given as a path relative to the configuration, such as "
-        f"./{source}"
-    )
 
 
 def assert_hub(source: str, revision: str | None = None) -> bool:

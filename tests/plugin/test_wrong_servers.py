@@ -62,11 +62,11 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
 @pytest.mark.parametrize(
     ("kind", "line", "fix"),
     [
-        ("missing", 6, "correct the address at PLACE; or the server that answers there"),
-        ("keyed", 7, "correct the address at PLACE; or the server that answers there"),
-        ("broken", 8, "correct the address at PLACE; or the server that answers there"),
+        ("missing", 6, "correct the address (or `model:`) at PLACE, or start the right server there"),
+        ("keyed", 7, "correct the address (or `model:`) at PLACE, or start the right server there"),
+        ("broken", 8, "correct the address (or `model:`) at PLACE, or start the right server there"),
         ("loading", 9, "wait longer: --tokenparity-wait=SECONDS, or correct the address at PLACE"),
-        ("page", 10, "correct the address at PLACE; or the server that answers there"),
+        ("page", 10, "correct the address (or `model:`) at PLACE, or start the right server there"),
         ("hanging", 11, "set a longer `timeout:` (seconds), or correct the address at PLACE"),
         ("refusing", 12, "start it, or correct the address at PLACE"),
     ],
