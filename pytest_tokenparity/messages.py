@@ -52,13 +52,16 @@ def assert_valid(conversation: Conversation) -> None:
         _assert_message(message, (index,))
 
 
-def assert_text(value: Any, where: _Where = ()) -> None:
-    """Raise InvalidConversation if ``value`` holds what cannot be sent to an engine as JSON text."""
+def assert_text(value: Any, where: _Where = (), *, with_nul: bool = False) -> None:
+    """Raise InvalidConversation if ``value`` holds what cannot be sent to an engine as JSON text.
+
+    ``with_nul``: some engines take NUL, and what they answered may be asked about.
+    """
     if len(where) > MAX_DEPTH:
         raise InvalidConversation(f"nested more than {MAX_DEPTH} deep", where[:3])
     if isinstance(value, str):
         for character in value:
-            if character == "\0":
+            if character == "\0" and not with_nul:
                 raise InvalidConversation("NUL inside a string: llama.cpp and tokenizers cut or refuse it", where)
             if "\ud800" <= character <= "\udfff":
                 raise InvalidConversation("half of a surrogate pair inside a string: it is not text", where)
@@ -66,11 +69,11 @@ def assert_text(value: Any, where: _Where = ()) -> None:
         for key, entry in value.items():
             if not isinstance(key, str):
                 raise InvalidConversation(f"a key must be a string, found {_kind(key)}", where)
-            assert_text(key, where)
-            assert_text(entry, (*where, key))
+            assert_text(key, where, with_nul=with_nul)
+            assert_text(entry, (*where, key), with_nul=with_nul)
     elif isinstance(value, (list, tuple)):
         for index, entry in enumerate(value):
-            assert_text(entry, (*where, index))
+            assert_text(entry, (*where, index), with_nul=with_nul)
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidConversation(f"{value} is no number that JSON can hold", where)

@@ -37,14 +37,21 @@ def places(text: str, other: str) -> list[tuple[int, int]]:
     for tag, low, high, first, last in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        left, right = words("".join(ours[low:high])), words("".join(theirs[first:last]))
-        if len(left) + len(right) > _MOST_COMPARED:
-            found.append((starts[first], starts[last]))
-            continue
-        inner = [starts[first] + length for length in (0, *accumulate(map(len, right)))]
-        matcher = SequenceMatcher(None, left, right, autojunk=False)
-        found += [(inner[start], inner[end]) for tag, _, _, start, end in matcher.get_opcodes() if tag != "equal"]
+        if high - low == last - first:  # line by line, such as one tool after the other
+            for line, mine in enumerate(ours[low:high], first):
+                found += _within(mine, theirs[line], starts[line])
+        else:
+            found += _within("".join(ours[low:high]), "".join(theirs[first:last]), starts[first])
     return found
+
+
+def _within(text: str, other: str, offset: int) -> list[tuple[int, int]]:
+    left, right = words(text), words(other)
+    if len(left) + len(right) > _MOST_COMPARED:
+        return [(offset, offset + len(other))]
+    inner = [offset + length for length in (0, *accumulate(map(len, right)))]
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    return [(inner[start], inner[end]) for tag, _, _, start, end in matcher.get_opcodes() if tag != "equal"]
 
 
 def sequence_distance(a: Sequence[Hashable], b: Sequence[Hashable], most: int | None = None) -> int:

@@ -216,7 +216,7 @@ def _malformed(request: Request) -> str | None:
     """What of a request no chat API takes, and changes could not be made to."""
     try:
         for value in (list(request.messages), request.tools):
-            assert_text(value)
+            assert_text(value, with_nul=True)
     except (InvalidConversation, TypeError) as error:
         return str(error)
     for index, message in enumerate(request.messages):
@@ -363,10 +363,16 @@ def _parted(prompts: Prompts, changes: Changes) -> tuple[str, str] | None:
 
 def _foreign(prompts: Prompts) -> bool:
     """Whether an engine's IDs, read by this tokenizer, are another text than the one that it shows."""
-    ids, text = prompts.answer.ids, prompts.answer.text
-    if not ids or prompts.answer.decoded:
+    if not prompts.answer.ids or prompts.answer.decoded:
         return False
-    return distance(prompts.vocabulary.text(ids), text) > _FOREIGN * len(words(text))
+
+    def read_otherwise(ids: Sequence[int] | None, text: str | None) -> bool:
+        shown = prompts.bare(text or "")
+        return distance(prompts.bare(prompts.vocabulary.text(ids or ())), shown) > _FOREIGN * len(words(shown))
+
+    # a tokenizer that rewrites its text reads its own IDs otherwise, too
+    own = read_otherwise(prompts.ids(NONE), prompts.text(NONE))
+    return not own and read_otherwise(prompts.answer.ids, prompts.answer.text)
 
 
 def _listed(group: Sequence[Change]) -> Any:
