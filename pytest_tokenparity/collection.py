@@ -14,7 +14,7 @@ from .cases import Case, read_case_file
 from .check import Outcome
 from .errors import ConfigError, EngineError, TokenParityWarning
 from .failure import CheckFailed, FailureText, crash_line_alone
-from .findings import GoldenMissing, GoldenUnusable, Problem, Unreachable
+from .findings import Difference, GoldenMissing, GoldenUnusable, Problem, RefusalDiffers, TextDiffers, Unreachable
 from .report import Line, Subject, failure, shows_tokens
 from .session import (
     EQUAL,
@@ -164,7 +164,9 @@ class ParityItem(pytest.Item):
         self.engine = engine
         self.about: list[tuple[str, object]] = [("model", model), ("engine", engine), ("shape", case.shape)]
         self.user_properties += self.about
-        Record.of(self).about = {"model": model, "engine": engine, "shape": case.shape}
+        record = Record.of(self)
+        record.about = {"model": model, "engine": engine, "shape": case.shape}
+        record.about |= {"file": case.golden_name, "case": case.name, "line": f"{case.line}"}
 
     def runtest(self) -> None:
         """Check; a finding is raised, an engine that cannot be reached is skipped if that was asked for."""
@@ -232,7 +234,23 @@ def for_summary(outcome: Outcome) -> dict[str, object]:
     apart = (GoldenMissing, GoldenUnusable, Problem, Unreachable)
     if outcome.findings and all(isinstance(found, apart) for found in outcome.findings):
         return {"compared": False, REASON_KEY: outcome.findings[0].headline}
-    return {"compared": True, "confirmed": outcome.confirmed}
+    requests = outcome.golden.requests if outcome.golden else ()
+    refused = bool(requests) and all(it.refused is not None for it in requests)
+    return {"compared": True, "confirmed": outcome.confirmed, "refused": refused, "causes": causes(outcome)}
+
+
+def causes(outcome: Outcome) -> list[str]:
+    """The causes of a difference, each once, as `expect` names them; ``unknown`` among them for a rest."""
+    if outcome.expected is not None:
+        return [str(cause) for cause in outcome.expected.differs] or ["unknown"]
+    found: dict[str, None] = {}
+    for finding in outcome.findings:
+        if isinstance(finding, (Difference, TextDiffers, RefusalDiffers)):
+            why = finding.why
+            found.update(dict.fromkeys(str(cause) for cause in why.causes) if why else {})
+            if why is None or why.word in ("in part", "unknown"):
+                found["unknown"] = None
+    return list(found)
 
 
 def failure_text(session: ParitySession, outcome: Outcome, item: ParityItem) -> FailureText:

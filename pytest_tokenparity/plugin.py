@@ -87,6 +87,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="make one real call of each server for each request, which generates one token, and compare its prompt with "
         "what was rendered",
     )
+    group.addoption(
+        "--tokenparity-table",
+        action="store_true",
+        dest="tokenparity_table",
+        default=False,
+        help="print a table at the end: every case through every engine, equal or why not",
+    )
     parser.addini(
         "tokenparity_config", "the configuration, relative to this ini file (default: the nearest tokenparity.yaml)"
     )

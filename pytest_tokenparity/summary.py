@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 import pytest
@@ -59,6 +60,12 @@ def write_summary(terminal: pytest.TerminalReporter, session: ParitySession) -> 
     terminal.section("tokenparity", sep="-" if terminal.verbosity < 0 else "=")
     for text, style in lines:
         terminal.write_line(text, **style)
+    if terminal.config.option.tokenparity_table and session.config is not None:
+        from .matrix import table
+
+        order = {name: [engine.name for engine in model.engines] for name, model in session.config.models.items()}
+        for text, style in table(checks, order, get_terminal_size().columns):
+            terminal.write_line(text, **style)
 
 
 _Check = dict[str, object]
