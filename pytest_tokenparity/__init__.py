@@ -23,7 +23,7 @@ from .errors import (
 if TYPE_CHECKING:
     from .causes.explanation import Explanation, explain
     from .compare import TokenDivergence, compare_token_renders, first_divergence
-    from .engines.base import Engine, Rendering, TokenRenderer
+    from .engines.base import Confirmation, Engine, Rendering, TokenRenderer
     from .engines.client_completion import ClientCompletionTokens
     from .engines.llama_server import LlamaCppTokens
     from .engines.mistral_common import MistralCommonTokens
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ClientCompletionTokens": "engines.client_completion",
+    "Confirmation": "engines.base",
     "Engine": "engines.base",
     "Explanation": "causes.explanation",
     "LlamaCppTokens": "engines.llama_server",
@@ -71,6 +72,7 @@ _HOMES = {
 __all__ = [
     "ClientCompletionTokens",
     "ConfigError",
+    "Confirmation",
     "Engine",
     "EngineError",
     "EngineUnreachable",

@@ -14,6 +14,7 @@ from . import golden as goldens
 from .cases import Case, Expectation, PrefixRule
 from .compare import first_divergence
 from .config import Config
+from .engines.base import Confirmation
 from .errors import (
     EngineError,
     EngineUnreachable,
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
     from .engines.base import Engine, Rendering, Wait
 
 
+NOTHING_TOLD = Confirmation()
+
+
 class Update(Enum):
     """What a run may write."""
 
@@ -82,7 +86,8 @@ class Outcome:
     golden: Golden | None = None
     golden_path: Path | None = None
     confirmed: str = ""
-    """What a real call said: ``confirmed``, ``differs``, ``cannot``; empty where none was made."""
+    """What a real call said: ``confirmed``, ``counted`` (by their number alone), ``differs``, ``cannot``; empty where none
+    was made."""
     warnings: tuple[str, ...] = ()
     """What is worth knowing and changes nothing."""
     history: History | None = None
@@ -187,20 +192,19 @@ class Checker:
         self, outcome: Outcome, case: Case, model: Model, engine_name: str, renderings: Sequence[Rendering]
     ) -> Outcome:
         """An outcome with what a real call says of each request, where the engine can tell."""
-        from .engines.server import ServerEngine
-
         engine = model.engine(engine_name)
-        if not isinstance(engine, ServerEngine):
-            return outcome
         findings: list[Finding] = []
-        told = 0
+        told = by_ids = 0
         for number, (request, rendering) in enumerate(zip(case.requests, renderings, strict=True), 1):
             if rendering.ids is None:
                 continue
             confirmation = engine.confirm(request)
             if confirmation is None:
+                return outcome
+            if confirmation == NOTHING_TOLD:
                 return replace(outcome, confirmed="cannot")
             told += 1
+            by_ids += confirmation.ids is not None
             counted = len(confirmation.ids) if confirmation.ids is not None else confirmation.count
             same = confirmation.ids == rendering.ids if confirmation.ids is not None else counted == len(rendering.ids)
             if not same:
@@ -208,9 +212,8 @@ class Checker:
                 findings.append(CallDiffers(engine_name, place, len(rendering.ids), counted or 0, confirmation.how))
         if not told:
             return outcome
-        return replace(
-            outcome, findings=(*outcome.findings, *findings), confirmed="differs" if findings else "confirmed"
-        )
+        said = "differs" if findings else "confirmed" if by_ids == told else "counted"
+        return replace(outcome, findings=(*outcome.findings, *findings), confirmed=said)
 
     def check_ids(self, name: str, ids: list[int], model_name: str, file: str, folder: str, recorder: str) -> Outcome:
         """Check IDs that a test made itself, in ``golden/<model>/<folder>/<name>.json``; ``recorder`` is that test."""

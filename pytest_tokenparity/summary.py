@@ -28,6 +28,7 @@ from .session import (
 
 _NO_ENDS = ("deselected", "rerun", "warnings", "")  # items that did not run, runs that were not the last, other things
 SKIPPED, XFAILED, ASKED = "skipped", "xfailed", "asked"
+_SEP = ", "
 _CRASHED = "???"  # what xdist says instead of a phase where a worker ended in the middle of a test
 _WORDS = {
     EQUAL: "equal to the golden",
@@ -125,11 +126,13 @@ def _checked(checks: list[_Check], unreadable: int) -> list[_Line]:
 def _confirmed(checks: list[_Check]) -> list[_Line]:
     """How many items a real call confirmed, of those whose engine can make one."""
     said = Counter(str(check.get("confirmed") or "") for check in checks)
-    made = said["confirmed"] + said["differs"]
-    if not made + said["cannot"]:
+    equal = said["confirmed"] + said["counted"]
+    asked = equal + said["differs"] + said["cannot"]
+    if not asked:
         return []
-    cannot = f" ({said['cannot']} by engines that cannot make one)" if said["cannot"] else ""
-    return [(f"confirmed by a call: {said['confirmed']} of {made + said['cannot']}{cannot}", {})]
+    notes = [f"{said['counted']} by the number of tokens alone"] if said["counted"] else []
+    notes += [f"{said['cannot']} by engines that cannot make one"] if said["cannot"] else []
+    return [(f"confirmed by a call: {equal} of {asked}{f' ({_SEP.join(notes)})' if notes else ''}", {})]
 
 
 def _deselected(session: ParitySession) -> list[_Line]:

@@ -14,10 +14,11 @@ from pathlib import Path
 
 
 @contextmanager
-def llama_server(gguf: Path) -> Iterator[str]:
-    """Serve a GGUF; gives the server's address, and stops the server's process at the end."""
+def llama_server(gguf: Path, slots: Path | None = None) -> Iterator[str]:
+    """Serve a GGUF; gives the server's address, and stops the server's process at the end. ``slots``: where slots are saved."""
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([sys.executable, __file__, str(gguf)], stdout=subprocess.PIPE, stderr=log, text=True)
+        command = [sys.executable, __file__, str(gguf), *([f"{slots}/"] if slots else [])]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
@@ -33,7 +34,7 @@ def llama_server(gguf: Path) -> Iterator[str]:
                 process.stdout.close()
 
 
-def serve(gguf: str) -> None:
+def serve(gguf: str, slots: str = "") -> None:
     """Serve in this process until it is terminated."""
     import signal
 
@@ -46,6 +47,7 @@ def serve(gguf: str) -> None:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # more spin against each other on few cores
     params.warmup = params.fit_params = False
     params.endpoint_props = True
+    params.slot_save_path = slots
     params.verbosity = 1
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
@@ -53,4 +55,4 @@ def serve(gguf: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])

@@ -91,8 +91,9 @@ def _access(options: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
         arguments["api_key"] = key
     if "timeout" in arguments:
         arguments["timeout"] = float(arguments["timeout"])
-    if isinstance(arguments.get("verify"), str):
-        arguments["verify"] = str(around.folder / Path(arguments["verify"]).expanduser())
+    for key in ("verify", "slot_save_path"):
+        if isinstance(arguments.get(key), str):
+            arguments[key] = str(around.folder / Path(arguments[key]).expanduser())
     return arguments
 
 

@@ -51,6 +51,18 @@ class Wait:
     refused: float = 0.0
 
 
+@dataclass(frozen=True)
+class Confirmation:
+    """What a real call said of its prompt: its IDs, or at least their number; neither where it tells nothing.
+
+    ``how`` names what told it.
+    """
+
+    ids: list[int] | None = None
+    count: int | None = None
+    how: str = ""
+
+
 @runtime_checkable
 class TokenRenderer(Protocol):
     """All that a new engine needs: a name, and the token IDs of a request.
@@ -86,6 +98,13 @@ class Engine:
         if rendering.text is None:
             raise EngineError(f"{self.name} shows no prompt text")
         return rendering.text
+
+    def confirm(self, request: Request) -> Confirmation | None:  # noqa: ARG002  # for engines that ask a server
+        """What a real call that generates one token says of its prompt; None for an engine that makes none.
+
+        EngineError if the call fails.
+        """
+        return None
 
     def template_for(self, request: Request) -> str | None:  # noqa: ARG002  # for engines that have one
         """The chat template that renders this request, as text, or None. A golden keeps its hash."""
@@ -144,6 +163,13 @@ class NamedEngine(Engine):
             return super().text(request)
         text: str = self._text("text", lambda: self.engine.text(request.copy()))
         return text
+
+    def confirm(self, request: Request) -> Confirmation | None:
+        who = f"the engine {self.name!r}: `confirm`"
+        found = asked(who, lambda: self.engine.confirm(request.copy()))
+        if found is not None and not isinstance(found, Confirmation):
+            raise EngineError(f"{who} must give a Confirmation or None, it gave {_a(found, 'confirm')}")
+        return found
 
     def template_for(self, request: Request) -> str | None:
         ask = self.engine.template_for

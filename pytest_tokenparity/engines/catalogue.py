@@ -41,7 +41,7 @@ def _server(home: str, **options: tuple[type, ...]) -> EngineType:
 BUILTIN_ENGINES: Mapping[str, EngineType] = {
     "transformers": EngineType("transformers:TransformersTokens", {"model": _TEXT}),
     "tokenizers": EngineType("tokenizers:TokenizersTokens", {"model": _TEXT}),
-    "llama-server": _server("llama_server:LlamaCppTokens"),
+    "llama-server": _server("llama_server:LlamaCppTokens", slot_save_path=_TEXT),
     "vllm": _server("vllm:VllmTokens"),
     "vllm-tokenize": _server("vllm:VllmTokenizeTokens"),
     "sglang": _server("sglang:SglangTokens"),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, RequestRefused
 from ..request import Request
-from .base import Engine, Rendering, asked, is_not_ours, raised
+from .base import Confirmation, Engine, Rendering, asked, is_not_ours, raised
 from .llama_server import LlamaServer
-from .server import Confirmation, ServerEngine
+from .server import ServerEngine, whole_number
 from .sglang import SglangServer
 from .vllm import VllmServer
 
@@ -92,10 +92,10 @@ class ClientCompletionTokens(ServerEngine):
         text = self.text(request)
         if isinstance(self._posted_to, LlamaServer):
             if not (self._add_special and self._parse_special):
-                return None  # a client that posts IDs, which are evaluated as they are
+                return Confirmation()  # a client that posts IDs, which are evaluated as they are
             reply = self._server.post("/completion", self._posted_to.named({"prompt": text, "n_predict": 1}))
-            count = reply.body.get("tokens_evaluated") if reply.ok and isinstance(reply.body, dict) else None
-            if not isinstance(count, int):
+            count = whole_number(reply.body, "tokens_evaluated") if reply.ok else None
+            if count is None:
                 raise self._posted_to.unusable("/completion", reply, "expected tokens_evaluated")
             return Confirmation(count=count, how="tokens_evaluated of /completion")
         body: dict[str, Any] = self._posted_to.named({"prompt": text, "max_tokens": 1})

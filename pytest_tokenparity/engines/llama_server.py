@@ -6,13 +6,18 @@ and parses them), read in llama.cpp b11434 and seen on b11549.
 
 from __future__ import annotations
 
+import os
 import re
+import struct
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
+from ..errors import EngineError
 from ..request import Request
-from .base import Rendering, one_line
+from .base import Confirmation, Rendering, one_line
 from .http import Reply
-from .server import ChatServer, Confirmation, ServerEngine, identity
+from .server import ChatServer, ServerEngine, identity, whole_number
 
 
 class LlamaServer(ChatServer):
@@ -40,6 +45,29 @@ class LlamaServer(ChatServer):
         reply = self.server.post("/tokenize", self.named(body))
         return self.tokens("/tokenize", reply)
 
+    def saved_slot(self, slot: int, folder: Path) -> list[int]:
+        """The IDs that a slot holds, from the file that ``/slots`` saves; the file is deleted. EngineError if there is none."""
+        name = f"tokenparity-{os.getpid()}.bin"
+        path = f"/slots/{slot}?action=save"
+        reply = self.server.post(path, {"filename": name})
+        count = whole_number(reply.body, "n_saved") if reply.ok else None
+        if count is None:
+            raise self.unusable(path, reply, "expected n_saved; start it with --slot-save-path")
+        try:
+            content = (folder / name).read_bytes()
+            (folder / name).unlink()
+        except OSError as error:
+            raise EngineError(
+                f"{self.who} saved its slot, and {folder / name} cannot be read: {error.strerror}; `slot_save_path` is "
+                "the folder of its --slot-save-path, as this machine sees it"
+            ) from None
+        ids = _ids_of_slot(content, count)
+        if ids is None:
+            raise EngineError(
+                f"{self.who} saves its slots in a layout that is not known here: leave `slot_save_path` out"
+            )
+        return ids
+
     def template_for(self, request: Request) -> str | None:
         props = self.told("/props")
         own = props.get("chat_template_tool_use") if request.tools else None
@@ -61,10 +89,17 @@ class LlamaServer(ChatServer):
 class LlamaCppTokens(ServerEngine):
     """The IDs that a llama-server makes of a chat request.
 
-    The arguments are those of every server (:class:`ServerEngine`); ``model`` is sent too, for a router. A request that the server rejects (status 400 or 500 with llama.cpp's error object) is a refusal.
+    The arguments are those of every server (:class:`ServerEngine`); ``model`` is sent too, for a router.
+    ``slot_save_path`` is the folder that the server was started with (``--slot-save-path``), as this machine sees it:
+    there a confirming call's IDs can be read. A request that the server rejects (status 400 or 500 with llama.cpp's error
+    object) is a refusal.
     """
 
     default_name = "llama-server"
+
+    def __init__(self, *arguments: Any, slot_save_path: str | None = None, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._slots = Path(slot_save_path) if slot_save_path else None
 
     @cached_property
     def _llama(self) -> LlamaServer:
@@ -77,9 +112,13 @@ class LlamaCppTokens(ServerEngine):
         return Rendering(ids=self._llama.tokenize(text), text=text)
 
     def confirm(self, request: Request) -> Confirmation | None:
-        """The number of tokens that a chat completion evaluates: it shows no IDs."""
+        """What a chat completion evaluates: the number of tokens, and their IDs where its slot can be read."""
         body = {**self._llama.chat_body(request), "max_tokens": 1}
-        return self._usage(self._llama, "/v1/chat/completions", body)
+        if self._slots is None:
+            return self._usage(self._llama, "/v1/chat/completions", body)
+        counted = self._usage(self._llama, "/v1/chat/completions", {**body, "id_slot": _SLOT})
+        saved = self._llama.saved_slot(_SLOT, self._slots)
+        return Confirmation(ids=saved[: counted.count], count=counted.count, how="the slot that the call filled")
 
     def tokenize(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:
         """The IDs of a string; the defaults are what ``/completion`` does with a prompt that is a string."""
@@ -96,6 +135,27 @@ class LlamaCppTokens(ServerEngine):
         return self._llama.describe()
 
 
+_SLOT = 0
+
+
+def _ids_of_slot(content: bytes, count: int) -> list[int] | None:
+    """The IDs in a saved slot, of which there are ``count``; None for a layout that is not known.
+
+    `llama_state_seq_save_file` writes a magic, a version, a number and so many 32-bit integers. Up to 2025 these are the
+    IDs; since then (seen on b11549) -1 and a version stand before their number and the IDs.
+    """
+    if len(content) < _HEADER.size:
+        return None
+    _, _, number = _HEADER.unpack_from(content)
+    if len(content) < _HEADER.size + 4 * number:
+        return None
+    found = list(struct.unpack_from(f"<{number}i", content, _HEADER.size))
+    if number == count:
+        return found
+    return found[3 : 3 + count] if number >= 3 + count and found[0] == -1 and found[2] == count else None
+
+
+_HEADER = struct.Struct("<4sII")
 _NOT_THE_REQUEST = re.compile(r"\bmodel\b.*\bnot found\b|--jinja\b|api key|out of memory", re.IGNORECASE)
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, WrongServer
 from ..request import Request
-from .base import Rendering
+from .base import Confirmation, Rendering
 from .http import Reply
-from .server import ChatServer, Confirmation, ServerEngine, identity
+from .server import ChatServer, ServerEngine, identity, whole_number
 
 if TYPE_CHECKING:
     from .tokenizers import TokenizerFiles
@@ -76,8 +76,8 @@ class OllamaTokens(ServerEngine):
         """The number of tokens that a chat evaluates, BOS included."""
         body = {**self._ollama.body(request), "options": {"num_predict": 1}}
         reply = self._server.post(CHAT, body)
-        count = reply.body.get("prompt_eval_count") if reply.ok and isinstance(reply.body, dict) else None
-        if not isinstance(count, int):
+        count = whole_number(reply.body, "prompt_eval_count") if reply.ok else None
+        if count is None:
             raise self._ollama.unusable(CHAT, reply, "expected prompt_eval_count")
         return Confirmation(count=count, how=f"prompt_eval_count of {CHAT}")
 

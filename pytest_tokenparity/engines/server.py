@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, WrongServer
 from ..request import Request
-from .base import Engine, one_line, token_ids
+from .base import Confirmation, Engine, one_line, token_ids
 from .http import DEFAULT_TIMEOUT, IDENTITY_TIMEOUT, Access, JsonServer, Reply
 
 if TYPE_CHECKING:
@@ -123,15 +122,6 @@ class ChatServer:
         return WrongServer(f"{self.who} answered {path} with status {reply.status}: {reply.message}; {expected}")
 
 
-@dataclass(frozen=True)
-class Confirmation:
-    """What a real call said of its prompt: its IDs, or at least their number; ``how`` names what told it."""
-
-    ids: list[int] | None = None
-    count: int | None = None
-    how: str = ""
-
-
 class ServerEngine(Engine):
     """Base of the engines behind HTTP.
 
@@ -163,11 +153,8 @@ class ServerEngine(Engine):
         self._server = JsonServer(base_url, self.name, transport, access)
 
     def confirm(self, request: Request) -> Confirmation | None:  # noqa: ARG002  # for engines that can
-        """What a real call that generates one token says of the prompt; None where the engine cannot tell.
-
-        EngineError if the call fails.
-        """
-        return None
+        """As every engine's; a server that cannot tell says so by an empty Confirmation."""
+        return Confirmation()
 
     def close(self) -> None:
         self._server.close()
@@ -176,10 +163,16 @@ class ServerEngine(Engine):
         """The number of prompt tokens that a call of OpenAI's kind tells under ``usage``."""
         reply = self._server.post(path, body)
         usage = reply.body.get("usage") if reply.ok and isinstance(reply.body, dict) else None
-        count = usage.get(key) if isinstance(usage, dict) else None
-        if not isinstance(count, int):
+        count = whole_number(usage, key)
+        if count is None:
             raise server.unusable(path, reply, f"expected usage.{key}")
         return Confirmation(count=count, how=f"usage.{key} of {path}")
+
+
+def whole_number(body: Any, key: str) -> int | None:
+    """The number that an answer holds under ``key``; None for anything else, ``true`` too."""
+    found = body.get(key) if isinstance(body, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def identity(*parts: str) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import EngineError, WrongServer
 from ..request import Request
-from .base import Rendering
+from .base import Confirmation, Rendering
 from .http import Reply
-from .server import ChatServer, Confirmation, ServerEngine, identity
+from .server import ChatServer, ServerEngine, identity
 
 TOKENIZE = "/v1/tokenize"
 _WANTS_PROMPT = re.compile(r"\bbody\W+prompt\W+(?:msg\W+)?field required", re.IGNORECASE)

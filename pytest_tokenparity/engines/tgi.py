@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from ..request import Request
-from .base import Rendering
-from .server import ChatServer, Confirmation, ServerEngine, identity
+from .base import Confirmation, Rendering
+from .server import ChatServer, ServerEngine, identity
 
 CHAT_TOKENIZE = "/chat_tokenize"
 

@@ -10,9 +10,9 @@ from functools import cached_property
 
 from ..errors import EngineError, WrongServer
 from ..request import Request
-from .base import Rendering
+from .base import Confirmation, Rendering
 from .http import Reply
-from .server import ChatServer, Confirmation, ServerEngine, identity
+from .server import ChatServer, ServerEngine, identity
 
 RENDER = "/v1/chat/completions/render"
 TOKENIZE = "/tokenize"
@@ -79,11 +79,11 @@ class VllmTokens(ServerEngine):
         return self._by_tokenize(request)
 
     def confirm(self, request: Request) -> Confirmation | None:
-        """The IDs that a chat completion was given; None on a server that only renders."""
+        """The IDs that a chat completion was given; a server that only renders cannot tell."""
         path = "/v1/chat/completions"
         reply = self._server.post(path, {**self._vllm.chat_body(request), "max_tokens": 1, "return_token_ids": True})
         if reply.status == 404 and "does not exist" not in reply.message:
-            return None
+            return Confirmation()
         return Confirmation(ids=self._vllm.tokens(path, reply, "prompt_token_ids"), how=f"prompt_token_ids of {path}")
 
     def version(self) -> str:
