@@ -408,7 +408,9 @@ class Checker:
 
 def _problem(error: TokenParityError, model: Model, engine: str) -> Problem:
     """What kept a check from being made; where a server is the wrong one, with the place that names it."""
-    return Problem(str(error), model.settings.engine(engine).place if isinstance(error, WrongServer) else None)
+    if isinstance(error, WrongServer):
+        return Problem(str(error), model.settings.engine(engine).place, error.advice)
+    return Problem(str(error))
 
 
 def _belongs(path: Path, golden: Golden, owner: str) -> str:

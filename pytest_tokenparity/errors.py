@@ -39,7 +39,11 @@ class EngineUnreachable(EngineError):
 
 
 class WrongServer(EngineError):
-    """A server was reached, and its answer is not one that this engine can use."""
+    """A server was reached, and its answer is not one that this engine can use; ``advice`` as above."""
+
+    def __init__(self, message: str = "", advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
 
 
 class GoldenError(TokenParityError):

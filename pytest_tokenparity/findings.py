@@ -290,6 +290,8 @@ class Problem:
     message: str
     place: str | None = None
     """Where the configuration names a server that is the wrong one."""
+    advice: str = ""
+    """What to do there, where it is not the address."""
 
     @property
     def headline(self) -> str:

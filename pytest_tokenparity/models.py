@@ -255,6 +255,8 @@ class Model:
         except EngineError as error:
             if _HAS_PLACE.match(str(error)):
                 raise
+            if isinstance(error, EngineUnreachable):
+                raise EngineUnreachable(f"{settings.place}: {error}", error.advice) from None
             raise EngineError(f"{settings.place}: {error}") from None
 
     def _files(self) -> TokenizerFiles:

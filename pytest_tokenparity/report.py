@@ -261,7 +261,12 @@ def _fix(outcome: Outcome, subject: Subject, verbosity: int) -> list[Line]:
         return [_labelled("record", record)] if first.recordable else []
     if isinstance(first, Problem) and first.place:
         return [
-            _labelled("fix", f"correct the address (or `model:`) at {first.place}, or start the right server there")
+            _labelled(
+                "fix",
+                f"{first.advice}, or correct the address at {first.place}"
+                if first.advice
+                else f"correct the address at {first.place}, or start the right server there",
+            )
         ]
     if isinstance(first, Unreachable):
         return [

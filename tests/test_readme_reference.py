@@ -65,7 +65,7 @@ def test_the_engines_are_those_of_the_catalogue() -> None:
     options = re.search(r"All servers take (.*?)\n\n", README, re.DOTALL)
     assert options is not None
     taken = re.findall(r"`([a-z_]+)`", options[1])
-    assert {it for it in taken if it != "false"} == set(BUILTIN_ENGINES["llama-server"].options)
+    assert {it for it in taken if it != "false"} == set(BUILTIN_ENGINES["vllm"].options)
 
 
 @pytest.mark.parametrize("way", ["class", "hook"])

@@ -95,7 +95,8 @@ class OllamaTokens(ServerEngine):
             except EngineError:  # an older one lists them elsewhere
                 served = "other models"
             raise WrongServer(
-                f"{self._ollama.who} serves {served}, not {self.model!r} (`model:`): pull it, or name another"
+                f"{self._ollama.who} serves {served}, not {self.model!r} (`model:`): pull it, or name another",
+                "correct `model:`",
             )
         if reply.status != 400 or not reply.message:
             raise self._ollama.unusable(CHAT, reply, "expected a rendered prompt")

@@ -77,7 +77,7 @@ class ChatServer:
         served = self.models()
         if self.model not in served:
             names = ", ".join(dict.fromkeys(served)) or "no model"
-            raise WrongServer(f"{self.who} serves {names}, not {self.model!r} (`model:`)")
+            raise WrongServer(f"{self.who} serves {names}, not {self.model!r} (`model:`)", "correct `model:`")
         self._model_is_served = True
 
     def models(self) -> list[str]:
@@ -109,7 +109,8 @@ class ChatServer:
         if reply.status in (401, 403):
             key = "another key" if self.server.access.api_key else "a key"
             return WrongServer(
-                f"{self.who} wants {key} ({reply.status}: {reply.message}); name its variable with `api_key_env:`"
+                f"{self.who} wants {key} ({reply.status}: {reply.message}); name its variable with `api_key_env:`",
+                "name the variable that holds its key with `api_key_env:`",
             )
         if reply.status == 404 and self.server.shown.endswith("/v1"):
             root = self.server.shown.removesuffix("/v1")
@@ -119,7 +120,12 @@ class ChatServer:
             return WrongServer(
                 f"{self.who} has no {path} ({reply.message}): an older version, or not a {self.program}?{needs}"
             )
-        return WrongServer(f"{self.who} answered {path} with status {reply.status}: {reply.message}; {expected}")
+        failed = reply.status >= 500
+        return WrongServer(
+            f"{self.who} answered {path} with status {reply.status}: {reply.message}; "
+            f"{'its log may say more' if failed else expected}",
+            "look into the server's log" if failed else "",
+        )
 
 
 class ServerEngine(Engine):

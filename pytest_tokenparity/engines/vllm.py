@@ -44,7 +44,8 @@ class VllmServer(ChatServer):
         """The message with which the server refuses this request; EngineError if the error is not about the request."""
         if reply.status == 404 and "does not exist" in reply.message:
             raise WrongServer(
-                f"{self.who} serves {', '.join(self.models()) or 'no model'}, not {self.model!r} (`model:`)"
+                f"{self.who} serves {', '.join(self.models()) or 'no model'}, not {self.model!r} (`model:`)",
+                "correct `model:`",
             )
         # 422: a body of another shape; 400 names the part of it.
         return reply.message if reply.status in (400, 422) else None

@@ -140,7 +140,7 @@ def test_500_in_any_shape_is_a_fault_with_the_servers_words_and_no_refusal(name:
     raised = fault(engine(name, httpx.Response(500, json=SHAPES[shape])))
     assert isinstance(raised, WrongServer)
     assert str(raised).startswith(
-        f"{name} at http://gpu:1 answered {ENGINES[name][1]} with status 500: boom; expected "
+        f"{name} at http://gpu:1 answered {ENGINES[name][1]} with status 500: boom; its log may say more"
     )
 
 
@@ -488,7 +488,7 @@ FAULTS: Mapping[str, str] = {
     "nobody": "{name} cannot be reached: nothing answers at {url}: ",
     "late": "{name} at {url} did not answer {route} within 0.3 s; set `timeout:` (seconds) if it needs longer",
     "cut": "{name} at {url} broke off while answering {route}: ",
-    "broken": "{name} at {url} answered {route} with status 500: boom; expected ",
+    "broken": "{name} at {url} answered {route} with status 500: boom; its log may say more",
     "page": "{name} at {url} answered {route} with status 200 and an HTML page: '<html>hello'; is this the right server",
     "elsewhere": "{name} at {url} redirects {route} elsewhere (status 307), which is not followed: give the address that",
     "keyed": "{name} at {url} wants another key (401: not Bearer *** ***); name its variable with `api_key_env:`",

@@ -246,7 +246,7 @@ def test_what_breaks_inside_sglang_is_an_error_and_no_refusal() -> None:
         engine.render(Request(HI))
     assert str(raised.value) == (
         "sglang at http://gpu:30000 answered /v1/tokenize with status 500: Internal server error during tokenization: "
-        "'tokenize'; expected tokens"
+        "'tokenize'; its log may say more"
     )
 
 

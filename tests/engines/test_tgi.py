@@ -110,8 +110,8 @@ def test_what_says_nothing_of_the_request_is_an_error(status: int, kind: str) ->
     with engine, pytest.raises(EngineError) as raised:
         engine.render(Request(HI))
     assert str(raised.value) == (
-        f"tgi at http://gpu:3000 answered /chat_tokenize with status {status}: Model is overloaded; expected "
-        "tokenize_response and templated_text"
+        f"tgi at http://gpu:3000 answered /chat_tokenize with status {status}: Model is overloaded; "
+        + ("its log may say more" if status >= 500 else "expected tokenize_response and templated_text")
     )
 
 

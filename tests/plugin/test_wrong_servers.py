@@ -62,11 +62,11 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
 @pytest.mark.parametrize(
     ("kind", "line", "fix"),
     [
-        ("missing", 6, "correct the address (or `model:`) at PLACE, or start the right server there"),
-        ("keyed", 7, "correct the address (or `model:`) at PLACE, or start the right server there"),
-        ("broken", 8, "correct the address (or `model:`) at PLACE, or start the right server there"),
+        ("missing", 6, "correct the address at PLACE, or start the right server there"),
+        ("keyed", 7, "name the variable that holds its key with `api_key_env:`, or correct the address at PLACE"),
+        ("broken", 8, "look into the server's log, or correct the address at PLACE"),
         ("loading", 9, "wait longer: --tokenparity-wait=SECONDS, or correct the address at PLACE"),
-        ("page", 10, "correct the address (or `model:`) at PLACE, or start the right server there"),
+        ("page", 10, "correct the address at PLACE, or start the right server there"),
         ("hanging", 11, "set a longer `timeout:` (seconds), or correct the address at PLACE"),
         ("refusing", 12, "start it, or correct the address at PLACE"),
     ],
