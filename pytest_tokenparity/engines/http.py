@@ -8,16 +8,20 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from ..errors import EngineError, EngineUnreachable, WrongServer
 from ..words import brief, one_line
 from .base import Wait
+
+if TYPE_CHECKING:
+    import ssl
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 IDENTITY_TIMEOUT = 5.0  # seconds: who a server is can be left out, and must not hold the end of a run
@@ -110,7 +114,8 @@ class JsonServer:
         if "authorization" in map(str.lower, headers):
             auth = None
         try:
-            self.client = httpx.Client(
+            make = partial(
+                httpx.Client,
                 base_url=url.copy_with(username=None, password=None) if url.userinfo else url,
                 auth=auth,
                 headers=headers,
@@ -118,13 +123,16 @@ class JsonServer:
                 transport=transport,
                 timeout=self.timeout,
             )
+            self.client = make()
         except EngineError:
             raise
         except Exception as error:  # what the environment asks for: a proxy of an unknown kind, a missing file
             raise EngineError(
                 f"{name}: no HTTP client can be made as the environment asks: {one_line(str(error))}"
             ) from None
-        weakref.finalize(self, self.client.close)  # an engine that nobody closed leaves no open socket behind
+        self._clients = _Clients(self.client, make if transport is None else None)
+        self._urls: dict[str, httpx.URL] = {}
+        weakref.finalize(self, self._clients.close)  # an engine that nobody closed leaves no open socket behind
 
     def get(self, path: str, timeout: float | None = None) -> Reply:
         """Ask for JSON; ``timeout`` (seconds) where the server's own is too long."""
@@ -135,7 +143,7 @@ class JsonServer:
         return self._ask("POST", path, body)
 
     def close(self) -> None:
-        self.client.close()
+        self._clients.close()
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None, timeout: float | None = None) -> Reply:
         started = time.monotonic()
@@ -210,12 +218,17 @@ class JsonServer:
     ) -> tuple[int, bytes, str]:
         limit = min(timeout or self.timeout, self.timeout)
         self._waiting.deadline = deadline = time.monotonic() + limit
+        if path not in self._urls:  # joining two addresses takes httpx a fifth of a whole exchange
+            self._urls[path] = self.client.build_request(method, path).url
         for attempt in (1, 2):
             answered = False
             try:
-                with self.client.stream(
-                    method, path, json=body, timeout=limit, extensions={"trace": self._watch}
-                ) as response:
+                with (
+                    self._clients.one() as client,
+                    client.stream(
+                        method, self._urls[path], json=body, timeout=limit, extensions={"trace": self._watch}
+                    ) as response,
+                ):
                     answered = True
                     content = bytearray()
                     for chunk in response.iter_bytes():
@@ -267,6 +280,39 @@ class JsonServer:
         return f"{self.name} cannot be reached: nothing answers at {self.shown}{waited}: {reason}", "start it"
 
 
+class _Clients:
+    """A client for each exchange that is under way.
+
+    One client must not be shared by threads: a connection that one thread has just taken, and that is answered already, is
+    closed by another for one that the server hung up (httpcore 1.0.9, `has_expired`). A ``transport`` that somebody gave is
+    shared all the same: its one client is ``first``, and ``make`` is None.
+    """
+
+    def __init__(self, first: httpx.Client, make: Callable[[], httpx.Client] | None) -> None:
+        self._make = make
+        self._all = [first]
+        self._free = [first]  # the last that was used first: its connection is the least likely to be closed
+
+    @contextmanager
+    def one(self) -> Iterator[httpx.Client]:
+        if self._make is None:
+            yield self._all[0]
+            return
+        try:
+            client = self._free.pop()
+        except IndexError:
+            client = self._make()
+            self._all.append(client)
+        try:
+            yield client
+        finally:
+            self._free.append(client)
+
+    def close(self) -> None:
+        for client in self._all:
+            client.close()
+
+
 def _without(secrets: list[str], answer: Any) -> Any:
     """An answer, as read from JSON, in which each of the secrets is ``***``."""
     if not secrets:
@@ -302,10 +348,10 @@ def _assert_sendable(name: str, access: Access) -> None:
             raise EngineError(f"{name}: {header!r} (`headers:`) is no name of a header")
 
 
-def _verified(verify: bool | str) -> Any:
-    """What httpx checks certificates with. EngineError if the bundle is not there."""
+def _verified(verify: bool | str) -> ssl.SSLContext:
+    """What the clients of one server check certificates with. EngineError if the bundle is not there."""
     if isinstance(verify, bool):
-        return verify
+        return httpx.create_ssl_context(verify=verify)
     import ssl
 
     try:
