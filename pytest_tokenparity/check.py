@@ -163,7 +163,8 @@ class Checker:
                 failing, told = oddities(case, model, renderings)
                 if not (outcome.findings or failing) and (edited := self._text_edited(golden, path, model, case)):
                     told.append(edited)
-                outcome = replace(outcome, findings=(*outcome.findings, *failing), warnings=tuple(told))
+                if failing or told:
+                    outcome = replace(outcome, findings=(*outcome.findings, *failing), warnings=tuple(told))
             if recorded is not None and (refusals := self._refusals(golden, path)):
                 outcome = replace(outcome, warnings=(*outcome.warnings, refusals))
         except EngineUnreachable as error:

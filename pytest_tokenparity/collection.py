@@ -74,14 +74,18 @@ class ParityFile(_ConfigErrors, pytest.File):
             for name, error in broken.items()
             for id_ in self._asked_for(name) or [name]
         ]
+        about: dict[tuple[str, str, str], pytest.MarkDecorator] = {}
         for model in config.models.values():
+            plain = getattr(pytest.mark, model.marker)
             for case in file.cases:
                 if case.name in broken or model.name not in case.models:
                     continue
                 for engine in model.engines:
                     if case.engines is None or engine.name in case.engines:
-                        own = [getattr(pytest.mark, model.marker), *marks[case.name]]
-                        found.append(self._item(case, model.name, engine.name, own))
+                        key = model.name, engine.name, case.shape
+                        if key not in about:
+                            about[key] = pytest.mark.tokenparity(model=key[0], engine=key[1], shape=key[2])
+                        found.append(self._item(case, model.name, engine.name, [about[key], plain, *marks[case.name]]))
         self._forget(found, broken)
         return found
 
@@ -137,7 +141,6 @@ class ParityFile(_ConfigErrors, pytest.File):
         item: ParityItem = ParityItem.from_parent(
             self, name=name, nodeid=f"{self.nodeid}::{name}", case=case, model=model, engine=engine
         )
-        item.add_marker(pytest.mark.tokenparity(model=model, engine=engine, shape=case.shape))
         for mark in marks:
             item.add_marker(mark)
         return item

@@ -63,7 +63,7 @@ class Golden:
 
 def golden_path(golden_dir: Path, model: str, folder: str, name: str) -> Path:
     """``golden_dir/<model>/<case file>/<case>.json``."""
-    return golden_dir / model / folder / f"{name}.json"
+    return golden_dir.joinpath(model, folder, f"{name}.json")
 
 
 def template_sha256(templates: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ MAX_DEPTH = 100
 _KEYS = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning", "refusal"}
 )
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _RESULTS = ("tool", "function", "ipython")
 _Where = tuple["str | int", ...]
 
@@ -60,11 +62,11 @@ def assert_text(value: Any, where: _Where = (), *, with_nul: bool = False) -> No
     if len(where) > MAX_DEPTH:
         raise InvalidConversation(f"nested more than {MAX_DEPTH} deep", where[:3])
     if isinstance(value, str):
-        for character in value:
-            if character == "\0" and not with_nul:
-                raise InvalidConversation("NUL inside a string: llama.cpp and tokenizers cut or refuse it", where)
-            if "\ud800" <= character <= "\udfff":
+        for found in _NOT_TEXT.finditer(value):
+            if found[0] != "\0":
                 raise InvalidConversation("half of a surrogate pair inside a string: it is not text", where)
+            if not with_nul:
+                raise InvalidConversation("NUL inside a string: llama.cpp and tokenizers cut or refuse it", where)
     elif isinstance(value, Mapping):
         for key, entry in value.items():
             if not isinstance(key, str):
@@ -104,7 +106,7 @@ def _assert_message(message: Any, where: _Where) -> None:
 def _meant(key: str, message: Mapping[str, Any]) -> str:
     """A hint at a key that looks like a wanted one, misspelt."""
     names = [name for name in message if isinstance(name, str) and name not in _KEYS]
-    close = difflib.get_close_matches(key, names, n=1, cutoff=0.8)
+    close = difflib.get_close_matches(key, names, n=1, cutoff=0.8) if names else []
     return f": {brief(close[0])} stands there (did you mean {key!r}?)" if close else ""
 
 

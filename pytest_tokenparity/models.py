@@ -196,13 +196,10 @@ class Model:
 
     def _ahead_of(self, name: str, engine: Engine) -> Ahead | None:
         """What sends the requests of an engine ahead; None for one that is no server of ours, or has one request."""
-        if name not in self._ahead and len(self._plans.get(name, ())) > 1:
-            from .engines.server import ServerEngine
+        if engine.concurrency and name not in self._ahead and len(self._plans.get(name, ())) > 1:
+            from .engines.ahead import Ahead
 
-            if isinstance(engine, ServerEngine):
-                from .engines.ahead import Ahead
-
-                self._ahead[name] = Ahead(engine, self._plans[name], engine.concurrency)
+            self._ahead[name] = Ahead(engine, self._plans[name], engine.concurrency)
         found = self._ahead.get(name)
         return found if found and found.engine is engine else None
 

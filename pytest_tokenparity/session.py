@@ -56,7 +56,9 @@ class Record:
 
     def forget(self, node: pytest.Item) -> None:
         """Take away what an earlier run of the same test said (pytest-rerunfailures), and nothing that others said."""
-        node.user_properties[:] = [it for it in node.user_properties if not any(it is mine for mine in self._added)]
+        if self._added:
+            kept = [it for it in node.user_properties if not any(it is mine for mine in self._added)]
+            node.user_properties[:] = kept
         self._added.clear()
         self.checks.clear()
         self.at = None
@@ -272,10 +274,9 @@ class ParitySession:
         """From here on it is this item's: engines of a conftest below the folder of another one are not its own."""
         self._hook = node.ihook
         if "checker" in self.__dict__ or self.config is not None:
-            folder = node.path.parent
-            if folder not in self._scopes:
-                self._scopes[folder] = self._scope(folder)
-            self.checker.scope = self._scopes[folder]
+            if node.path not in self._scopes:
+                self._scopes[node.path] = self._scope(node.path.parent)
+            self.checker.scope = self._scopes[node.path]
 
     def _scope(self, folder: Path) -> str:
         """The nearest folder at or above ``folder`` whose conftest gives engines: all that it sees is seen from there."""

@@ -28,6 +28,7 @@ MAX_VALUES = 1_000_000  # aliases counted each time they are used
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _ENDS_EARLY = re.compile("did not find expected|mapping values are not allowed|expected ',' or|expected <block end>")
 _BARE_WORDS = frozenset({"yes", "no", "on", "off", "true", "false", "none", "null", "~"})
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"(\\u)([dD])([89a-fA-F])")
 _STR, _NULL, _BOOL, _NUMBER_TAG, _MERGE = (
     f"tag:yaml.org,2002:{name}" for name in ("str", "null", "bool", "float", "merge")
@@ -439,7 +440,7 @@ class _Builder:
         return value
 
     def string(self, node: yaml.ScalarNode, text: str) -> str:
-        if not any("\ud800" <= character <= "\udfff" for character in text):
+        if not _SURROGATE.search(text):
             return text
         try:
             return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -81,6 +81,8 @@ class Engine:
     """Base of the package's engines: :meth:`render` is the whole of the work, :meth:`ids` is the public short form."""
 
     name: str
+    concurrency = 0
+    """How many requests a run sends at once, ahead of the items that need them; 0: each is rendered when it is needed."""
 
     def render(self, request: Request) -> Rendering:
         """Render one request. A refusal is a Rendering; EngineError and EngineUnreachable say why there is none."""
@@ -134,6 +136,7 @@ class RendererEngine(Engine):
     def __init__(self, renderer: TokenRenderer, name: str) -> None:
         self.renderer = renderer
         self.name = name
+        self._called = inspect.getattr_static(renderer, "ids", None)
 
     def render(self, request: Request) -> Rendering:
         def ask() -> Rendering:
@@ -141,7 +144,7 @@ class RendererEngine(Engine):
             ids = self.renderer.ids(own.messages, own.tools, **own.keywords)
             return Rendering(ids=token_ids(ids, f"the engine {self.name!r}"))
 
-        return _guarded(self.name, ask, inspect.getattr_static(self.renderer, "ids", None))
+        return _guarded(self.name, ask, self._called)
 
     def version(self) -> str:
         kind = type(self.renderer)
@@ -217,7 +220,11 @@ def checked_render(engine: Engine, name: str, request: Request) -> Rendering:
     """A rendering of any engine, somebody else's too: EngineError in one line for what is none, or raises."""
     if _is_ours(engine):
         return engine.render(request)
-    return _guarded(name, lambda: engine.render(request.copy()), type(engine).render, "(request)")
+
+    def ask() -> Rendering:
+        return _validated(engine.render(request.copy()), f"the engine {name!r}")
+
+    return _guarded(name, ask, type(engine).render, "(request)")
 
 
 def asked(who: str, ask: Callable[[], _Answer], called: Any = None, takes: str = "", refusing: str = "") -> _Answer:
@@ -257,7 +264,7 @@ def _guarded(
     takes: str = "(conversation, tools=None, **template_kwargs)",
 ) -> Rendering:
     try:
-        return asked(f"the engine {name!r}", lambda: _validated(ask(), f"the engine {name!r}"), called, takes)
+        return asked(f"the engine {name!r}", ask, called, takes)
     except RequestRefused as refusal:
         return Rendering(refused=str(refusal))
 
