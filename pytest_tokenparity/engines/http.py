@@ -351,7 +351,7 @@ def _assert_sendable(name: str, access: Access) -> None:
 def _verified(verify: bool | str) -> ssl.SSLContext:
     """What the clients of one server check certificates with. EngineError if the bundle is not there."""
     if isinstance(verify, bool):
-        return httpx.create_ssl_context(verify=verify)
+        return httpx.create_ssl_context(verify=verify, trust_env=True)
     import ssl
 
     try:

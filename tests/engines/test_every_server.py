@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -482,6 +483,88 @@ def serving(context: ssl.SSLContext | None = None) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _Meeting(BaseHTTPRequestHandler):
+    """Answers a tokenization only when as many have come as ``server.expected`` says; counts the connections."""
+
+    protocol_version = "HTTP/1.1"
+    server: _MeetingServer
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections.append(True)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/tokenize":
+            self.server.expected.wait(timeout=20)
+        content = json.dumps({"prompt": "Hi", "tokens": [1]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def finish(self) -> None:
+        super().finish()
+        self.server.ended.release()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class _MeetingServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, at_once: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Meeting)
+        self.expected = threading.Barrier(at_once)
+        self.connections: list[bool] = []
+        self.ended = threading.Semaphore(0)
+
+
+@contextmanager
+def meeting(at_once: int) -> Iterator[_MeetingServer]:
+    server = _MeetingServer(at_once)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_requests_at_once_have_a_connection_each_that_is_kept_and_closed_at_the_end() -> None:
+    with meeting(4) as server:
+        with (
+            LlamaCppTokens(f"http://127.0.0.1:{server.server_port}", timeout=30) as engine,
+            ThreadPoolExecutor(4) as pool,
+        ):
+            for _ in range(3):
+                assert list(pool.map(engine.render, [Request(HI)] * 4)) == [Rendering(ids=[1], text="Hi")] * 4
+            assert len(server.connections) == 4
+        assert all(server.ended.acquire(timeout=20) for _ in range(4))
+
+
+def test_a_transport_that_was_given_serves_requests_at_once_and_is_closed_once() -> None:
+    class Transport(httpx.MockTransport):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    both = threading.Barrier(2)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        both.wait(timeout=20)
+        return httpx.Response(200, json={"prompt": "Hi", "tokens": [1]})
+
+    transport = Transport(answer)
+    with LlamaCppTokens("http://gpu", transport=transport) as engine, ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(engine.render, [Request(HI)] * 2)) == [Rendering(ids=[1], text="Hi")] * 2
+    assert transport.closed == 1
 
 
 FAULTS: Mapping[str, str] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ..harness import PLAIN, Project, letters_config
+from ..harness import LETTERS_CONFTEST, PLAIN, Project, letters_config
 
 HEAVY = {"transformers", "tokenizers", "httpx", "jinja2", "yaml"}
 
@@ -46,6 +46,16 @@ def test_tests_beside_a_configuration_import_no_engine(project: Project) -> None
     result = project.pytest(*ALONE, "--collect-only", python=("-X", "importtime"))
     assert result.code == 0, result.output
     assert imported(result.output) & HEAVY == {"yaml"}
+
+
+def test_a_run_without_a_server_imports_no_http_client(project: Project) -> None:
+    project.write("conftest.py", LETTERS_CONFTEST)
+    project.write("tokenparity.yaml", letters_config("letters"))
+    project.write("chat.tokenparity.yaml", f"{PLAIN}  again: {{messages: question}}\n")
+    assert project.pytest("--tokenparity-update").passed(3)
+    result = project.pytest(*ALONE, python=("-X", "importtime"))
+    assert result.passed(3)
+    assert not imported(result.output) & {"transformers", "httpx"}
 
 
 def test_no_fixture_is_automatic(project: Project) -> None:
