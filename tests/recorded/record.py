@@ -42,25 +42,37 @@ VOLATILE_NUMBERS = {"created"}
 
 def main(server: str, url: str, version: str = "") -> None:
     with httpx.Client(base_url=url, timeout=120) as client:
-        model = client.get("/v1/models", headers=bearer(KEY)).json()["data"][0]
-        name = str(model["id"])
-        root = str(
-            model["root"] if server == "vllm" else client.get("/model_info", headers=bearer(KEY)).json()["model_path"]
-        )
-        version = version or str(client.get("/version", headers=bearer(KEY)).json()["version"])
-        replies = [reply(client, route, shape, name) for route in ROUTES[server] for shape in SHAPES]
-        raw = [raw_reply(client, probe) for probe in probes(server, name)]
+        recording = recording_of(client, server, version)
+    path = file_of(recording)
+    path.write_text(in_lines(recording), encoding="utf-8", newline="\n")
+    refused = sum(entry["status"] != 200 for entry in recording["replies"])
+    print(f"{path.name}: {len(recording['replies'])} replies ({refused} refused), {len(recording['raw'])} raw")
+
+
+def recording_of(client: httpx.Client, server: str, version: str = "") -> Json:
+    """All that a running server answers, without what only this run has."""
+    model = client.get("/v1/models", headers=bearer(KEY)).json()["data"][0]
+    name = str(model["id"])
+    root = str(
+        model["root"] if server == "vllm" else client.get("/model_info", headers=bearer(KEY)).json()["model_path"]
+    )
+    version = version or str(client.get("/version", headers=bearer(KEY)).json()["version"])
     recording = {
         "server": f"{server} {version}",
         "how": HOW[server],
         "tokenizer": name,
-        "replies": replies,
-        "raw": raw,
+        "replies": [reply(client, route, shape, name) for route in ROUTES[server] for shape in SHAPES],
+        "raw": [raw_reply(client, probe) for probe in probes(server, name)],
     }
-    path = FOLDER / (f"{server}-{version}.json" if name == "qwen3" else f"{server}-{version}-{name}.json")
-    path.write_text(in_lines(stable(recording, root, f"/models/{name}")), encoding="utf-8", newline="\n")
-    refused = sum(entry["status"] != 200 for entry in replies)
-    print(f"{path.name}: {len(replies)} replies ({refused} refused), {len(raw)} raw")
+    made: Json = stable(recording, root, f"/models/{name}")
+    return made
+
+
+def file_of(recording: Json) -> Path:
+    """Where a recording is kept."""
+    stem = recording["server"].replace(" ", "-")
+    name = recording["tokenizer"]
+    return FOLDER / (f"{stem}.json" if name == "qwen3" else f"{stem}-{name}.json")
 
 
 def reply(client: httpx.Client, route: str, shape: Shape, model: str) -> Json:

@@ -462,6 +462,15 @@ class Probe:
 
 HI = [user("Hi")]
 
+QUESTION_TEXT = {
+    "qwen3": (
+        "<|im_start|>system\nYou are terse.<|im_end|>\n<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
+    ),
+    "gemma3": (
+        "<bos><start_of_turn>user\nYou are terse.\n\nWhat is 2 + 2?<end_of_turn>\n<start_of_turn>model\n"
+    ),
+}
+"""QUESTION as each model's template renders it: what a client posts that renders by itself."""
 
 def chat_probes(route: str, model: str) -> list[Probe]:
     """What a route that takes a chat answers: once in full, and every kind of refusal."""
@@ -539,9 +548,19 @@ def probes(server: str, model: str) -> list[Probe]:
             ("prompt, no special tokens added", {"add_special_tokens": False}),
         )
     ]
+    question = QUESTION_TEXT[model]
+    prompts += [
+        Probe(
+            f"the question's text, {said} ({tokenize})",
+            tokenize,
+            {"model": model, "prompt": question, "add_special_tokens": added},
+        )
+        for said, added in (("special tokens added", True), ("no special tokens added", False))
+    ]
     if server == "vllm":
         rendered = "/v1/completions/render"
         prompts += [
+            Probe(f"the question's text ({rendered})", rendered, {"model": model, "prompt": question}),
             Probe(
                 f"too long ({ROUTES['vllm'][0]})", ROUTES["vllm"][0], {"model": model, "messages": [user(" a" * 4100)]}
             ),
