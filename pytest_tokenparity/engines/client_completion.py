@@ -88,7 +88,7 @@ class ClientCompletionTokens(ServerEngine):
         return text
 
     def confirm(self, request: Request) -> Confirmation | None:
-        """The number of tokens that the completion endpoint counts for the posted string."""
+        """What the completion endpoint makes of the posted string: the IDs where the server is vLLM, else their number."""
         text = self.text(request)
         if isinstance(self._posted_to, LlamaServer):
             if not (self._add_special and self._parse_special):
@@ -101,6 +101,8 @@ class ClientCompletionTokens(ServerEngine):
         body: dict[str, Any] = self._posted_to.named({"prompt": text, "max_tokens": 1})
         if not self._add_special:
             body["add_special_tokens"] = False
+        if isinstance(self._posted_to, VllmServer):
+            return self._posted_to.called("/v1/completions", body)
         return self._usage(self._posted_to, "/v1/completions", body)
 
     def version(self) -> str:

@@ -7,6 +7,7 @@ Measured on vLLM 0.33.0. `/render` runs what a chat completion runs; `/tokenize`
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from ..errors import EngineError, WrongServer
 from ..request import Request
@@ -39,6 +40,15 @@ class VllmServer(ChatServer):
         if not reply.ok:
             self.refusal(reply)  # another model than the one that is served
         return self.tokens(TOKENIZE, reply)
+
+    def called(self, path: str, body: dict[str, Any]) -> Confirmation:
+        """The IDs that a call of one token was given: a chat shows them itself, a completion in its choice."""
+        reply = self.server.post(path, {**body, "max_tokens": 1, "return_token_ids": True})
+        if reply.status == 404 and "does not exist" not in reply.message:
+            return Confirmation()  # a server that only renders
+        choices = reply.body.get("choices") if "prompt" in body and isinstance(reply.body, dict) else None
+        told = Reply(reply.status, choices[0]) if isinstance(choices, list) and choices else reply
+        return Confirmation(ids=self.tokens(path, told, "prompt_token_ids"), how=f"prompt_token_ids of {path}")
 
     def refusal(self, reply: Reply) -> str | None:
         """The message with which the server refuses this request; EngineError if the error is not about the request."""
@@ -81,11 +91,7 @@ class VllmTokens(ServerEngine):
 
     def confirm(self, request: Request) -> Confirmation | None:
         """The IDs that a chat completion was given; a server that only renders cannot tell."""
-        path = "/v1/chat/completions"
-        reply = self._server.post(path, {**self._vllm.chat_body(request), "max_tokens": 1, "return_token_ids": True})
-        if reply.status == 404 and "does not exist" not in reply.message:
-            return Confirmation()
-        return Confirmation(ids=self._vllm.tokens(path, reply, "prompt_token_ids"), how=f"prompt_token_ids of {path}")
+        return self._vllm.called("/v1/chat/completions", self._vllm.chat_body(request))
 
     def version(self) -> str:
         return self._vllm.version()
