@@ -142,20 +142,43 @@ def answering(*answers: tuple[str, object]) -> httpx.MockTransport:
     return httpx.MockTransport(answer)
 
 
-CHAT = "/v1/chat/completions"
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
 
 def test_vllm_tells_the_ids_of_a_call() -> None:
-    """By the shape of its protocol (`return_token_ids`): no server that generates was asked."""
+    """As 0.32.0 answers with `return_token_ids` (tests/live/test_vllm_generates.py)."""
     with VllmTokens("http://x", answering((CHAT, {"prompt_token_ids": [1, 2, 3]}))) as engine:
         confirmation = engine.confirm(HI)
     assert confirmation is not None
     assert (confirmation.ids, confirmation.how) == ([1, 2, 3], f"prompt_token_ids of {CHAT}")
 
 
+def test_vllm_tells_the_ids_of_a_posted_string_in_its_choice() -> None:
+    """As 0.32.0 answers (tests/live/test_vllm_generates.py)."""
+    body = {"choices": [{"text": "a", "prompt_token_ids": [2, 2, 3]}], "usage": {"prompt_tokens": 3}}
+    with posted_to_vllm(answering((COMPLETIONS, body))) as client:
+        assert client.confirm(HI) == Confirmation(ids=[2, 2, 3], how=f"prompt_token_ids of {COMPLETIONS}")
+
+
+@pytest.mark.parametrize("choices", [None, [], [{}], [{"prompt_token_ids": None}], ["x"]])
+def test_a_completion_of_vllms_that_tells_no_ids_confirms_nothing(choices: object) -> None:
+    with posted_to_vllm(answering((COMPLETIONS, {"choices": choices}))) as client, pytest.raises(EngineError) as raised:
+        client.confirm(HI)
+    assert 'expected {"prompt_token_ids": [...]}' in str(raised.value)
+
+
 def test_a_vllm_that_only_renders_cannot_be_confirmed() -> None:
     with VllmTokens("http://x", answering()) as engine:
         assert engine.confirm(HI) == Confirmation()
+    with posted_to_vllm(answering()) as client:
+        assert client.confirm(HI) == Confirmation()
+
+
+def posted_to_vllm(transport: httpx.BaseTransport) -> ClientCompletionTokens:
+    def render(conversation: object, tools: object = None) -> str:
+        return "Hi"
+
+    return ClientCompletionTokens(render, "http://x", transport, server="vllm")
 
 
 def test_sglang_tells_the_ids_of_a_call() -> None:
