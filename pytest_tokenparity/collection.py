@@ -243,12 +243,16 @@ def for_summary(outcome: Outcome) -> dict[str, object]:
 
 
 def causes(outcome: Outcome) -> list[str]:
-    """The causes of a difference, each once, as `expect` names them; ``unknown`` among them for a rest."""
+    """The causes of a difference, each once, as `expect` names them; ``unknown`` among them for a rest, ``refuses`` for an
+    engine's refusal."""
     if outcome.expected is not None:
         return [str(cause) for cause in outcome.expected.differs] or ["unknown"]
     found: dict[str, None] = {}
     for finding in outcome.findings:
         if isinstance(finding, (Difference, TextDiffers, RefusalDiffers)):
+            if isinstance(finding, RefusalDiffers) and finding.refused_by_engine:
+                found["refuses"] = None
+                continue
             why = finding.why
             found.update(dict.fromkeys(str(cause) for cause in why.causes) if why else {})
             if why is None or why.word in ("in part", "unknown"):

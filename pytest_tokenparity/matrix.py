@@ -9,10 +9,12 @@ from typing import Any
 from .session import EQUAL, FAILED, KNOWN, OUTCOME_KEY, PARTLY
 
 EQUAL_MARK, REFUSED_MARK, PARTLY_MARK, UNKNOWN_MARK, FAILS, NOT_CHECKED, NOT_RUN = "=", "r", "~", "?", "!", "x", "."
+REFUSES = "R"
 LEGEND = (
     (EQUAL_MARK, "equal to the golden"),
     (REFUSED_MARK, "refused alike"),
     (PARTLY_MARK, "partly checked: what was seen agrees"),
+    (REFUSES, "refuses what the reference renders"),
     (UNKNOWN_MARK, "differs, and nothing known explains it"),
     (FAILS, "fails"),
     (NOT_CHECKED, "not checked"),
@@ -67,6 +69,9 @@ def table(checks: Sequence[Check], order: Mapping[str, Sequence[str]], width: in
     return lines
 
 
+_NO_CAUSES = {"unknown": UNKNOWN_MARK, "refuses": REFUSES}
+
+
 def _mark(check: Check, numbers: dict[str, int]) -> str:
     outcome = check[OUTCOME_KEY]
     if outcome == EQUAL:
@@ -76,8 +81,7 @@ def _mark(check: Check, numbers: dict[str, int]) -> str:
     if outcome not in (KNOWN, FAILED) or not check.get("compared", True):
         return NOT_CHECKED
     causes = [
-        UNKNOWN_MARK if cause == "unknown" else str(numbers.setdefault(cause, len(numbers) + 1))
-        for cause in check.get("causes", ())
+        _NO_CAUSES.get(cause) or str(numbers.setdefault(cause, len(numbers) + 1)) for cause in check.get("causes", ())
     ]
     return ",".join(causes) + (FAILS if outcome == FAILED else "")
 

@@ -11,6 +11,8 @@ from .cause import Cause, View, compact
 from .prompt import Body, Change, Layer
 
 _OUTER = ("type", "function")
+_OF_SCHEMA = ("type", "$defs", "items", "required", "properties")
+_OF_PROPERTY = ("anyOf", "type", "items", "description", "enum", "properties", "required")
 _CANONICAL = ("name", "description", "parameters", "strict", "defer_loading")
 _JSON_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _ADDED: tuple[tuple[str, Any], ...] = (
@@ -230,7 +232,7 @@ def _types_rewritten(view: View) -> Iterator[Change]:
 
 
 def _reordered(view: View) -> Iterator[Change]:
-    for parameter, change in (("outer", _outer), ("inner", _inner), ("sorted", _sorted)):
+    for parameter, change in (("outer", _outer), ("inner", _inner), ("schema", _schema), ("sorted", _sorted)):
         before = [json.dumps(tool) for tool in view.body.tools or []]
         changed = view.prompts.body(())
         _each(change)(changed)
@@ -256,6 +258,22 @@ def _outer(tool: Tool) -> None:
 
 def _inner(tool: Tool) -> None:
     _arrange(_function(tool), _CANONICAL)
+
+
+def _schema(tool: Tool) -> None:
+    """The keys of a schema in the order of Ollama's structs (`api/types.go`)."""
+    parameters = _function(tool).get("parameters")
+    if isinstance(parameters, dict):
+        _arrange(parameters, _OF_SCHEMA)
+        _arrange_properties(parameters)
+
+
+def _arrange_properties(schema: dict[str, Any]) -> None:
+    properties = schema.get("properties")
+    for value in properties.values() if isinstance(properties, dict) else ():
+        if isinstance(value, dict):
+            _arrange(value, _OF_PROPERTY)
+            _arrange_properties(value)
 
 
 def _sorted(tool: Tool) -> None:
@@ -414,6 +432,7 @@ CAUSES = (
             "sglang": "0.5.23",
             "llama-server": "b11549",
             "client-completion": "minijinja",
+            "ollama": "v0.33.0-rc2 (source)",
         },
         _reordered,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from .cause import Cause, View
 from .of_content import parts_of, texts_of
@@ -21,6 +21,17 @@ def _prompt_missing(view: View) -> Iterator[Change]:
 
     evidence = view.refused or len(view.target) < len(view.text)
     yield Change("generation-prompt-missing", "", Layer.REQUEST, apply, ("add_generation_prompt",), evidence, order=11)
+
+
+def _prompt_added(view: View) -> Iterator[Change]:
+    if view.body.add_generation_prompt or view.body.continue_final_message:
+        return
+
+    def apply(body: Body) -> None:
+        body.add_generation_prompt = True
+
+    evidence = view.refused or len(view.target) > len(view.text)
+    yield Change("generation-prompt-added", "", Layer.REQUEST, apply, ("add_generation_prompt",), evidence, order=11)
 
 
 def _prefilled(view: View) -> Iterator[Change]:
@@ -115,6 +126,14 @@ def _thinking(view: View) -> Iterator[Change]:
         )
 
 
+def _thinking_fix(parameters: Sequence[str]) -> str:
+    if "not set" in parameters:
+        return (
+            "the switch does not reach the engine's template: use an engine that takes template_kwargs, or do without"
+        )
+    return "send `template_kwargs: {enable_thinking: ...}` always"
+
+
 CAUSES = (
     Cause(
         "generation-prompt-missing",
@@ -122,6 +141,13 @@ CAUSES = (
         "ask the engine for `add_generation_prompt: true`",
         {"shimmy": "2.5.0 (source)", "llama-server": "b11549"},
         _prompt_missing,
+    ),
+    Cause(
+        "generation-prompt-added",
+        "with a generation prompt that the request leaves out",
+        "ask for `add_generation_prompt: false` only where the engine can leave it out",
+        {"tgi": "3.3.7 (source)", "shimmy": "2.5.0 (source)"},
+        _prompt_added,
     ),
     Cause(
         "last-turn-prefilled",
@@ -147,8 +173,8 @@ CAUSES = (
     Cause(
         "thinking-default",
         "with `enable_thinking` {}",
-        "send `template_kwargs: {enable_thinking: ...}` always",
-        {"llama-server": "b11549", "ollama": "v0.33.0-rc2 (source)"},
+        _thinking_fix,
+        {"llama-server": "b11549", "ollama": "v0.33.0-rc2 (source)", "tgi": "3.3.7 (source)"},
         _thinking,
     ),
 )

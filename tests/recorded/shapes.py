@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .suite import suite_requests
+
 Json = dict[str, Any]
 
 
@@ -435,7 +437,8 @@ COMBINATIONS = [
     ),
 ]
 
-SHAPES = [*FLAGS, *TOOLS, *SCHEMAS, *CALLS, *UNLISTED, *MESSAGES, *COMBINATIONS]
+SUITE = [Shape(name, request) for name, request in suite_requests().items()]
+SHAPES = [*FLAGS, *TOOLS, *SCHEMAS, *CALLS, *UNLISTED, *MESSAGES, *COMBINATIONS, *SUITE]
 
 assert len({shape.name for shape in SHAPES}) == len(SHAPES)
 
@@ -466,11 +469,10 @@ QUESTION_TEXT = {
     "qwen3": (
         "<|im_start|>system\nYou are terse.<|im_end|>\n<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
     ),
-    "gemma3": (
-        "<bos><start_of_turn>user\nYou are terse.\n\nWhat is 2 + 2?<end_of_turn>\n<start_of_turn>model\n"
-    ),
+    "gemma3": ("<bos><start_of_turn>user\nYou are terse.\n\nWhat is 2 + 2?<end_of_turn>\n<start_of_turn>model\n"),
 }
 """QUESTION as each model's template renders it: what a client posts that renders by itself."""
+
 
 def chat_probes(route: str, model: str) -> list[Probe]:
     """What a route that takes a chat answers: once in full, and every kind of refusal."""
