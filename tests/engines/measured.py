@@ -165,7 +165,9 @@ ROWS = [
         sglang=seen(189, dropped("tool.weight"), added()),
     ),
     row("tool-choice-none", 184, vllm=seen(184), sglang=seen(25, "tools-dropped: all")),
-    row("tools-empty", 25, vllm=Seen(refused="`tools` must not be an empty array."), tokenize=seen(25), sglang=seen(25)),
+    row(
+        "tools-empty", 25, vllm=Seen(refused="`tools` must not be an empty array."), tokenize=seen(25), sglang=seen(25)
+    ),
     # calls, in requests without tools: what is done to a tool does not hide what is done to a call
     row(
         "call-unlisted-arguments-compact",
@@ -277,9 +279,10 @@ def assert_vllm_without_tool_flags_is_seen_through(server: Server) -> None:
     with server.engine("vllm") as engine, server.engine("vllm-tokenize") as tokenize:
         rendering = engine.render(Request(QUESTION, [TOOL]))
         assert rendering.ids == tokenize.ids(QUESTION, [TOOL])
-    assert rendering.unseen == (
+    (unseen,) = rendering.unseen
+    assert unseen == (
         "calls with tools fail: vLLM was started without --enable-auto-tool-choice and --tool-call-parser; seen with "
-        "`tool_choice: none`",
+        "`tool_choice: none`"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from pytest_tokenparity import ClientCompletionTokens, EngineError, EngineUnreachable, Rendering, Request
 from pytest_tokenparity.engines.sglang import TOKENIZE, SglangTokens
 
-from ..recorded.shapes import COUNTING, KEY, QUESTION
+from ..recorded.shapes import COUNTING, KEY
 from .recorded import Recorded, recorded, request_of, shapes
 
 QWEN, GEMMA = "sglang-0.5.23", "sglang-0.5.23-gemma3"
@@ -50,84 +50,6 @@ def test_no_refusal_shows_a_path_of_the_servers(name: str) -> None:
     assert refusals["call-unlisted-arguments-empty"] == "Assistant tool call function.arguments must be valid JSON."
     assert {shape: text for shape, text in refusals.items() if "File" in text or "site-packages" in text} == {}
     assert all(len(text) <= 300 and text.isprintable() for text in refusals.values())
-
-
-# engines.md, section 10, on Qwen3
-
-
-@pytest.mark.parametrize(
-    ("shape", "tokens", "reference"),
-    [
-        ("plain", 25, 25),
-        ("no-generation-prompt", 22, 22),
-        ("thinking-off", 29, 29),
-        ("tool", 189, 184),  # `"defer_loading": null` in every tool
-        ("tool-with-return", 189, 193),  # and `return` dropped
-        ("tool-defer-loading-null", 189, 189),
-        ("tool-strict-true", 194, 188),
-        ("tool-strict-null", 189, 188),
-        ("tool-no-description", 186, 176),
-        ("tool-no-parameters", 136, 126),
-        ("tool-unknown-outer-key", 189, 189),
-        ("call-unlisted", 53, 53),
-        ("call-unlisted-arguments-compact", 53, 51),  # parsed, and dumped with spaces
-        ("call-unlisted-arguments-mapping", 53, 53),
-        ("developer", 9, 9),
-        ("call-unlisted-reasoning_content", 61, 61),
-        ("assistant-last", 21, 25),  # becomes a user message
-        ("continued", 16, 20),  # no empty think block
-    ],
-)
-def test_what_was_measured_is_what_the_engine_shows(
-    shape: str, tokens: int, reference: int, qwen_reference: Any
-) -> None:
-    request = request_of(shape)
-    expected = qwen_reference.render(request).ids
-    with sglang() as engine:
-        ids = engine.ids(request.messages, request.tools, **request.keywords)
-    assert (len(ids), len(expected)) == (tokens, reference)
-    assert (ids == expected) == (shape in _EQUAL)
-
-
-_EQUAL = {
-    *("plain", "no-generation-prompt", "thinking-off", "call-unlisted", "call-unlisted-arguments-mapping"),
-    *("developer", "call-unlisted-reasoning_content"),
-}
-
-
-@pytest.mark.parametrize("where", ["outer", "inner", "both"])
-def test_only_the_outer_keys_of_a_tool_are_put_in_sglangs_own_order(where: str) -> None:
-    with sglang() as engine:
-        ids = engine.render(request_of(f"tool-keys-reordered-{where}")).ids
-        assert (ids == engine.render(request_of("tool")).ids) == (where == "outer")
-
-
-def test_what_only_a_body_can_say_was_measured_too() -> None:
-    lengths = {
-        shape: len(recorded(QWEN, TOKENIZE, shape)["ids"])
-        for shape in ("reasoning-effort-none", "tool-choice-none", "thinking-off", "plain")
-    }
-    assert lengths == {"reasoning-effort-none": 29, "tool-choice-none": 25, "thinking-off": 29, "plain": 25}
-
-
-def test_gemmas_messages_have_one_bos_and_its_text_as_a_prompt_has_two() -> None:
-    def posted(**options: Any) -> list[int]:
-        with ClientCompletionTokens(
-            lambda conversation, tools=None: "<bos>Hi",
-            "http://gpu:30000",
-            Recorded(GEMMA),
-            server="sglang",
-            model="gemma3",
-            api_key=KEY,
-            **options,
-        ) as engine:
-            return engine.ids(HI)
-
-    with sglang(GEMMA) as engine:
-        ids = engine.ids(QUESTION)
-    assert (len(ids), ids[:3]) == (22, [2, 105, 2364])
-    assert posted() == [2, 2, 10979]
-    assert posted(add_special=False) == [2, 10979]
 
 
 # Flags

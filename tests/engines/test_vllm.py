@@ -104,87 +104,6 @@ def test_a_request_that_tokenize_is_recorded_to_render_otherwise_is_never_shown_
             assert not (rendering.unseen and rendering.ids), shape
 
 
-# engines.md, section 10, on Qwen3: tokens by /render and /tokenize, and whether they are the reference's
-
-
-@pytest.mark.parametrize(
-    ("shape", "render", "tokenize", "reference"),
-    [
-        ("plain", 25, 25, 25),
-        ("no-generation-prompt", 22, 22, 22),
-        ("thinking-off", 29, 29, 29),
-        ("tool", 184, 184, 184),
-        ("tool-with-return", 184, 184, 193),  # dropped
-        ("tool-strict-true", 188, 188, 188),
-        ("tool-strict-null", 184, 184, 188),  # dropped
-        ("tool-no-description", 181, 181, 176),  # null inserted
-        ("tool-no-parameters", 130, 130, 126),
-        ("tool-unknown-outer-key", 184, 184, 189),  # dropped
-        ("call-unlisted-arguments-compact", 53, 53, 51),  # parsed, and dumped with spaces
-        ("call-unlisted-arguments-empty", 44, 44, 43),  # {}
-        ("developer", 18, 18, 9),  # system
-        ("reasoning_content-on-the-last-turn", 225, 217, 225),
-        ("assistant-last", 25, 25, 25),
-        ("continued", 20, 20, 20),
-    ],
-)
-def test_what_was_measured_is_what_the_engine_shows(
-    shape: str, render: int, tokenize: int, reference: int, qwen_reference: Any
-) -> None:
-    request = request_of(shape)
-    expected = qwen_reference.render(request).ids
-    with vllm() as first, by_tokenize() as second:
-        rendered, tokenized = first.ids(request.messages, request.tools, **request.keywords), second.render(request).ids
-    assert tokenized is not None
-    assert (len(rendered), len(tokenized), len(expected)) == (render, tokenize, reference)
-    assert (rendered == expected, tokenized == expected) == (render == reference, tokenize == reference)
-
-
-def test_what_only_a_body_can_say_was_measured_too() -> None:
-    lengths = {
-        shape: tuple(len(recorded(QWEN, route, shape)["ids"]) for route in (RENDER, TOKENIZE))
-        for shape in ("reasoning-effort-none", "tool-choice-none", "tool")
-    }
-    assert lengths == {"reasoning-effort-none": (29, 25), "tool-choice-none": (184, 184), "tool": (184, 184)}
-
-
-@pytest.mark.parametrize(
-    "shape", ["tool-keys-reordered-outer", "tool-keys-reordered-inner", "tool-keys-reordered-both"]
-)
-def test_keys_of_a_tool_are_put_in_vllms_own_order(shape: str, qwen_reference: Any) -> None:
-    with vllm() as engine:
-        ids = engine.render(request_of(shape)).ids
-        assert ids == engine.render(request_of("tool")).ids
-    assert ids != qwen_reference.render(request_of(shape)).ids
-
-
-def test_arguments_as_a_mapping_are_refused() -> None:
-    with vllm() as engine:
-        refused = engine.render(request_of("call-unlisted-arguments-mapping")).refused
-    assert refused is not None
-    assert refused.startswith("3 validation errors: {'type': 'string_type', 'loc': 'body.0.")
-
-
-def test_gemmas_messages_have_one_bos_and_its_text_as_a_prompt_has_two() -> None:
-    def posted(**options: Any) -> list[int]:
-        with ClientCompletionTokens(
-            lambda conversation, tools=None: "<bos>Hi",
-            "http://gpu:8000",
-            Recorded(GEMMA),
-            server="vllm",
-            model="gemma3",
-            api_key=KEY,
-            **options,
-        ) as engine:
-            return engine.ids(HI)
-
-    with vllm(GEMMA) as engine:
-        ids = engine.ids(QUESTION)
-    assert (len(ids), ids[:3]) == (22, [2, 105, 2364])
-    assert posted() == [2, 2, 10979]
-    assert posted(add_special=False) == [2, 10979]
-
-
 # Flags
 
 
@@ -197,13 +116,6 @@ def test_a_continued_message_is_sent_with_the_generation_prompt_off() -> None:
             "add_generation_prompt": False,
             "continue_final_message": True,
         }
-
-
-def test_both_flags_at_once_are_refused_as_a_client_that_sends_them_is() -> None:
-    with vllm() as engine:
-        refused = engine.render(Request(COUNTING, add_generation_prompt=True, continue_final_message=True)).refused
-    assert refused is not None
-    assert refused.startswith("continue_final_message and add_generation_prompt are not compatible.")
 
 
 # The two routes

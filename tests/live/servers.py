@@ -107,7 +107,9 @@ def _running(family: str, port: str, command: Sequence[str], **environment: str)
     """The server of a command, once it lists its model; RuntimeError with the end of its log if it does not."""
     python = os.environ.get(PYTHON)
     if not python:
-        raise RuntimeError(f"{PYTHON} must name the Python that has the server: tox -e vllm, sglang or vllm-cpu sets it")
+        raise RuntimeError(
+            f"{PYTHON} must name the Python that has the server: tox -e vllm, sglang or vllm-cpu sets it"
+        )
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "PYTHON", "TOX"))}
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
@@ -124,7 +126,7 @@ def _running(family: str, port: str, command: Sequence[str], **environment: str)
             if why:
                 log.seek(0)
                 tail = log.read().decode("utf-8", "replace")[-_LOG_TAIL:]
-                raise RuntimeError(f"{' '.join(map(str, process.args))}\n{why}; the end of its log:\n{tail}")
+                raise RuntimeError(f"{' '.join([python, *command])}\n{why}; the end of its log:\n{tail}")
             yield server
         finally:
             _end(process)
