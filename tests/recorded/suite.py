@@ -33,4 +33,7 @@ def _neutral(request: Request) -> dict[str, Any]:
         form["tools"] = own.tools
     if own.template_kwargs:
         form["template_kwargs"] = own.template_kwargs
-    return {**form, **{key: value for key, value in own.keywords.items() if key not in own.template_kwargs}}
+    flags = {key: value for key, value in own.keywords.items() if key not in own.template_kwargs}
+    if own.continue_final_message:  # says the other by itself
+        flags.pop("add_generation_prompt", None)
+    return {**form, **flags}

@@ -301,7 +301,7 @@ def test_what_cannot_be_used_is_an_error_with_its_line(text: str, message: str) 
             one_model(engines="mine: {type: llama-server, url: x, zzz: y}"),
             (
                 "tokenparity.yaml:5: models.m.engines.mine: unknown key 'zzz' "
-                "(the keys here are type, url, model, timeout, api_key_env, headers, verify, concurrency)"
+                "(the keys here are type, url, model, timeout, api_key_env, headers, verify, concurrency, slot_save_path)"
             ),
         ),
     ],
