@@ -235,13 +235,15 @@ class CallDiffers:
     rendered: int
     called: int
     how: str
+    shown: str = "it rendered"
+    """Where the number of ``rendered`` tokens is from."""
 
     @property
     def headline(self) -> str:
         if self.rendered == self.called:
             return f"{self.place.lead}a call of {self.engine} was given other IDs than it rendered ({self.how})"
         return (
-            f"{self.place.lead}a call of {self.engine} was given {_tokens(self.called)} ({self.how}), it rendered "
+            f"{self.place.lead}a call of {self.engine} was given {_tokens(self.called)} ({self.how}), {self.shown} "
             f"{self.rendered}"
         )
 

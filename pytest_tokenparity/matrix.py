@@ -13,7 +13,7 @@ REFUSES = "R"
 LEGEND = (
     (EQUAL_MARK, "equal to the golden"),
     (REFUSED_MARK, "refused alike"),
-    (PARTLY_MARK, "partly checked: what was seen agrees"),
+    (PARTLY_MARK, "partly checked: what was seen agrees, or differs as `expect` says"),
     (REFUSES, "refuses what the reference renders"),
     (UNKNOWN_MARK, "differs, and nothing known explains it"),
     (FAILS, "fails"),
@@ -76,14 +76,12 @@ def _mark(check: Check, numbers: dict[str, int]) -> str:
     outcome = check[OUTCOME_KEY]
     if outcome == EQUAL:
         return REFUSED_MARK if check.get("refused") else EQUAL_MARK
-    if outcome == PARTLY:
-        return PARTLY_MARK
-    if outcome not in (KNOWN, FAILED) or not check.get("compared", True):
+    if outcome not in (KNOWN, FAILED, PARTLY) or not check.get("compared", True):
         return NOT_CHECKED
     causes = [
         _NO_CAUSES.get(cause) or str(numbers.setdefault(cause, len(numbers) + 1)) for cause in check.get("causes", ())
     ]
-    return ",".join(causes) + (FAILS if outcome == FAILED else "")
+    return ",".join(causes) + {FAILED: FAILS, PARTLY: PARTLY_MARK}.get(outcome, "")
 
 
 def _fitting(found: Table, width: int) -> list[list[str]]:

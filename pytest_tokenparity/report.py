@@ -31,7 +31,7 @@ from .words import one_line
 from .yaml12 import shown
 
 _TAIL = 16  # tokens: a generation prompt is shorter
-_REASONS = 2  # lines of a further finding's where and cause
+_REASONS = 6  # lines of a further finding's where and cause
 _OTHERS = 4  # further findings named in one line each
 _AGAINST_GOLDEN = (Difference, RefusalDiffers, CountDiffers, TextDiffers)
 _EXPLAINED = (Difference, RefusalDiffers, TextDiffers)
@@ -205,6 +205,8 @@ def _why(finding: Finding, verbosity: int) -> list[Line]:
         lines.append(_labelled("cause", f"not looked for: {one_line(why.note)}"))
     else:
         lines.append(_labelled("cause", "unknown: no change that is known makes the reference render this"))
+    if why.spent:
+        lines.append(_labelled("", "the search ended before all was tried: the prompt is long"))
     if why.parted is not None:
         lines.append(_labelled("text", f"{quoted(_cut(why.parted[0], 60))} became"))
         lines.append(_labelled("", quoted(_cut(why.parted[1], 60))))

@@ -131,7 +131,7 @@ def _confirmed(checks: list[_Check]) -> list[_Line]:
     if not asked:
         return []
     notes = [f"{said['counted']} by the number of tokens alone"] if said["counted"] else []
-    notes += [f"{said['cannot']} by engines that cannot make one"] if said["cannot"] else []
+    notes += [f"{said['cannot']} not, by engines that cannot be called"] if said["cannot"] else []
     return [(f"confirmed by a call: {equal} of {asked}{f' ({_SEP.join(notes)})' if notes else ''}", {})]
 
 

@@ -196,12 +196,26 @@ class _Looked:
         return [
             _remark(
                 "lost",
-                f"the template drops {text.path} (role {brief(text.role, 30)}), nothing of its text reaches the prompt: "
-                f"{brief(text.core)}; send it in a message that the template renders",
+                f"the template drops {how}, nothing of it reaches the prompt: {brief(text.core)}; send it in a message "
+                "that the template renders",
                 text.path,
             )
             for text in missing
+            for how in (self._how_much(text),)
         ]
+
+    def _how_much(self, lost: _Text) -> str:
+        """What of a text is lost whose middle is: all of it, if the prompt is the same with any other text in its place."""
+        named = f"{lost.path} (role {brief(lost.role, 30)})"
+        return named if self._with_another(lost) == self.text else f"a part of {named}"
+
+    def _with_another(self, lost: _Text) -> str | None:
+        """The prompt with another text in place of one."""
+        body = Body.of(self.request)
+        for text in _texts(body.messages):
+            if text.path == lost.path:
+                text.home[text.key] = chr(0xF0000)
+        return self.rendered(body)
 
     def _all_in_turn(self, texts: list[_Text]) -> bool:
         """Whether every text stands in the prompt behind the one before it, and is long enough to be no accident."""

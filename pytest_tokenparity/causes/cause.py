@@ -78,6 +78,17 @@ class View:
             return part not in self.target
         return self.target.count(part) < self.text.count(part)
 
+    def fewer_names(self, name: str) -> bool:
+        """As :meth:`fewer` for the name of a tool, which may stand inside another name or in a description."""
+        quoted = json.dumps(name, ensure_ascii=False)
+        return self.fewer(quoted) if quoted in (self.text or self.target) else self.fewer_words(name)
+
+    def fewer_words(self, part: str) -> bool:
+        """As :meth:`fewer`, for words that other words may hold: ``question 1`` stands in ``question 12``."""
+        pattern = re.compile(rf"(?<![\w.-]){re.escape(part)}(?![\w-])")
+        theirs = len(pattern.findall(self.target))
+        return theirs == 0 if self.refused else theirs < len(pattern.findall(self.text))
+
     def more(self, part: str) -> bool:
         return self.target.count(part) > self.text.count(part)
 

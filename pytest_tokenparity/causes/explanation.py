@@ -69,6 +69,8 @@ class Explanation:
     note: str | None = None
     parted: tuple[str, str] | None = None
     """What is not explained, with some characters around it: the reference's text under the causes, and the engine's."""
+    spent: bool = False
+    """Whether the search ended before all was tried, for the prompt is long."""
     tokens: int | None = None
     renders: int = 0
     encodes: int = 0
@@ -109,6 +111,10 @@ def explain(
         raise TypeError(f"explain takes a Request, such as Request(conversation, tools), not {type(request).__name__}")
     if ids is not None:
         ids = token_ids(ids, "the answer to explain")
+        if not ids:
+            return Explanation("unknown", note="the answer holds no token")
+    if not (text is None or isinstance(text, str)):
+        raise TypeError(f"text must be a string or None, not {type(text).__name__}")
     malformed = _malformed(request)
     if malformed is not None:
         return Explanation("unknown", note=f"the request is malformed: {malformed}")
@@ -313,6 +319,7 @@ def _explanation(prompts: Prompts, found: Found) -> Explanation:
         prompts.answer.decoded,
         prompts.refusal() if own is None else None,
         parted=parted,
+        spent=found.spent and not found.exact,
         tokens=None if prompts.answer.ids is None else len(prompts.answer.ids),
         renders=prompts.renders,
         encodes=prompts.encodes,
@@ -325,6 +332,9 @@ def _where(prompts: Prompts, causes: Sequence[NamedCause]) -> str | None:
     if len(paths) < 2:
         return paths[0] if paths else None
     first = _first_difference(prompts, NONE)
+    before = re.match(r"template text before (messages|tools)\[", first or "")
+    if before and all(path.startswith(("messages[", "tools[")) for path in paths):
+        paths = [path for path in paths if path.startswith(f"{before[1]}[")] or paths
     return max(paths, key=lambda path: _shared(path, first or ""))
 
 

@@ -12,6 +12,7 @@ from .prompt import Body, Change, Layer
 # What is taken away by its place goes before every other change, the last first: places are those of the request asked.
 _BY_ROLE = -1
 _CALLS = -1_000_000
+_ONE_BY_ONE = 4  # turns: more that are gone are taken away at once, for each alone would be rendered with each
 
 Message = dict[str, Any]
 
@@ -33,7 +34,7 @@ def _calls(message: Message) -> list[Any]:
 
 def _gone(view: View, messages: Sequence[Message]) -> bool:
     """Whether the engine's text lacks something of each of the messages."""
-    return all((marks := _marks(message)) and all(map(view.fewer, marks)) for message in messages)
+    return all((marks := _marks(message)) and all(map(view.fewer_words, marks)) for message in messages)
 
 
 def _message_dropped(view: View) -> Iterator[Change]:
@@ -50,18 +51,31 @@ def _message_dropped(view: View) -> Iterator[Change]:
                 body.messages[:] = [message for message in body.messages if message.get("role") != role]
 
             paths = tuple(f"messages[{index}]" for index in of_role)
-            yield Change("message-dropped", role, Layer.REQUEST, drop_role, paths, order=_BY_ROLE)
+            yield Change("message-dropped", f"every {role} turn", Layer.REQUEST, drop_role, paths, order=_BY_ROLE)
     oldest = 1 if roles[:1] == ["system"] else 0
-    for index, message in enumerate(messages):
-        several = roles.count(roles[index]) > 1 or roles[index] in ("user", "assistant")
-        if index > oldest and several and _gone(view, [message]):
+    single = [
+        index
+        for index, message in enumerate(messages)
+        if index > oldest
+        and (roles.count(roles[index]) > 1 or roles[index] in ("user", "assistant"))
+        and _gone(view, [message])
+    ]
+    if len(single) > _ONE_BY_ONE:
 
-            def drop(body: Body, index: int = index) -> None:
-                if index < len(body.messages):
-                    del body.messages[index]
+        def drop_all(body: Body) -> None:
+            body.messages[:] = [it for index, it in enumerate(body.messages) if index not in single]
 
-            path = f"messages[{index}]"
-            yield Change("message-dropped", path, Layer.REQUEST, drop, (path,), order=_BY_ROLE - 1 - index)
+        paths = tuple(f"messages[{index}]" for index in single)
+        yield Change("message-dropped", ", ".join(paths), Layer.REQUEST, drop_all, paths, order=_BY_ROLE - 1)
+        return
+    for index in single:
+
+        def drop(body: Body, index: int = index) -> None:
+            if index < len(body.messages):
+                del body.messages[index]
+
+        path = f"messages[{index}]"
+        yield Change("message-dropped", path, Layer.REQUEST, drop, (path,), order=_BY_ROLE - 1 - index)
 
 
 def _calls_dropped(view: View) -> Iterator[Change]:
@@ -71,7 +85,7 @@ def _calls_dropped(view: View) -> Iterator[Change]:
         return
 
     def gone(calls: Sequence[Any]) -> bool:
-        return all(view.fewer(call["function"]["name"]) for call in calls)
+        return all(view.fewer_names(call["function"]["name"]) for call in calls)
 
     if gone([call for calls in calling.values() for call in calls]):
 
@@ -152,14 +166,14 @@ CAUSES = (
     Cause(
         "message-dropped",
         "without {}",
-        "find out where the client or the engine loses it: not every template and API knows every role",
+        "find out what takes it away between the client and the template",
         {"client-completion": "hand-written renderers"},
         _message_dropped,
     ),
     Cause(
         "calls-dropped",
         "without the tool calls of past turns ({})",
-        "find out where the client or the engine loses them: the model does not see that it called",
+        "find out what takes them away between the client and the template: the model does not see that it called",
         {"client-completion": "hand-written renderers"},
         _calls_dropped,
     ),

@@ -308,7 +308,7 @@ def _tools_dropped(view: View) -> Iterator[Change]:
         return apply
 
     names = [_name(tool) for tool in tools]
-    gone = [name for name in names if view.fewer(name)]
+    gone = [name for name in names if view.fewer_names(name)]
     yield Change(
         "tools-dropped",
         "all",

@@ -16,6 +16,7 @@ from .table import CAUSES
 _MOST_CAUSES = 6
 _MOST_PAIRS = 40
 _MOST_ON_ROADS = 150  # renders: then no other road is tried
+_MOST_AT_ALL, _LEAST, _CHARACTERS = 400, 60, 6_000_000  # renders, and characters that they have together
 _ROUNDS = 3
 _MOST_ENCODES = 6
 _BEST_OF_A_PLATEAU = 8
@@ -67,6 +68,8 @@ class Found:
     rest: int = 0
     doubt: float = 0.0
     """How unlikely its causes are of this engine, added up."""
+    spent: bool = False
+    """Whether the search ended because enough was rendered."""
 
     @property
     def unlikely(self) -> bool:
@@ -107,6 +110,11 @@ class Search:
         changes, also = self._cheapest(self._needed(changes, base), base)
         return self._ids(changes, also)
 
+    @property
+    def _spent(self) -> bool:
+        """Whether enough was rendered: a long prompt, or a request of very many parts, is not searched without end."""
+        return self.prompts.renders >= min(_MOST_AT_ALL, max(_LEAST, _CHARACTERS // (len(self.prompts.target) + 1)))
+
     def cost(self, change: Change) -> float:
         """What a change costs: less where this type of engine is known to do it, more where it was read off the answer."""
         return 1.0 + self._doubt(change)
@@ -146,7 +154,7 @@ class Search:
     def _another_road(self, changes: Changes, left: float, base: Changes) -> tuple[Changes, float]:
         """The search again without one of the changes that led nowhere: what comes nearest first may be a detour."""
         for change in sorted(changes - base, key=lambda it: (it.layer, it.cause, it.parameter)):
-            if self.prompts.renders >= _MOST_ON_ROADS:
+            if self.prompts.renders >= _MOST_ON_ROADS or self._spent:
                 break
             self._barred.add(change)
             found, rest = self._text(base)
@@ -161,7 +169,7 @@ class Search:
         improving: list[Change] = []
         for evidence in (True, False):
             for change in (it for it in proposals if it.evidence is evidence):
-                if not evidence and self.prompts.renders >= _MOST_ON_ROADS:
+                if self._spent or (not evidence and self.prompts.renders >= _MOST_ON_ROADS):
                     break
                 scores[change] = self._score(changes | {change})
             nearer = [change for change in scores if scores[change] < left]
@@ -177,6 +185,8 @@ class Search:
             return self._together(changes, left, improving, scores)
         best: tuple[Changes, float] | None = None
         for pair in islice(self._pairs(changes, left, scores), _MOST_PAIRS):
+            if self._spent:
+                break
             score = self._score(changes | set(pair))
             if score < (left if best is None else best[1]):
                 self._improving.update(dict.fromkeys(pair))
@@ -190,7 +200,7 @@ class Search:
         for change in sorted(changes - base, key=lambda it: (it.layer, it.order)):
             rest = changes - {change}
             for form in self._proposals(rest):
-                if _slot(form) == _slot(change) and (score := self._score(rest | {form})) < left:
+                if not self._spent and _slot(form) == _slot(change) and (score := self._score(rest | {form})) < left:
                     changes, left = rest | {form}, score
         return changes, left
 
@@ -412,7 +422,7 @@ class Search:
         doubts: dict[str, float] = {"": _UNLIKELY} if self._unsure else {}
         for change in changes:
             doubts[change.cause] = max(doubts.get(change.cause, 0.0), self._doubt(change))
-        return Found(changes, exact, text_equal, tuple(also), rest, sum(doubts.values()))
+        return Found(changes, exact, text_equal, tuple(also), rest, sum(doubts.values()), self._spent)
 
 
 def _shows(answer: str, one: str, other: str) -> bool:

@@ -107,9 +107,13 @@ class ChatServer:
     def unusable(self, path: str, reply: Reply, expected: str) -> EngineError:
         """What to say of an answer that cannot be used."""
         if reply.status in (401, 403):
-            key = "another key" if self.server.access.api_key else "a key"
+            if self.server.access.api_key:
+                return WrongServer(
+                    f"{self.who} wants another key ({reply.status}: {reply.message})",
+                    "give the variable that `api_key_env:` names the right key",
+                )
             return WrongServer(
-                f"{self.who} wants {key} ({reply.status}: {reply.message}); name its variable with `api_key_env:`",
+                f"{self.who} wants a key ({reply.status}: {reply.message}); name its variable with `api_key_env:`",
                 "name the variable that holds its key with `api_key_env:`",
             )
         if reply.status == 404 and self.server.shown.endswith("/v1"):
@@ -118,7 +122,7 @@ class ChatServer:
         if reply.status == 404:
             needs = f" It needs {self.needs}" if self.needs else ""
             return WrongServer(
-                f"{self.who} has no {path} ({reply.message}): an older version, or not a {self.program}?{needs}"
+                f"{self.who} has no {path} ({reply.message}): an older version, or no {self.program}?{needs}"
             )
         failed = reply.status >= 500
         return WrongServer(

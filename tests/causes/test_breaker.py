@@ -100,3 +100,94 @@ def test_a_number_beyond_every_double_is_no_crash(number: int) -> None:
     asked = Request([USER], [tool("f", parameters={"type": "object", "maximum": number}, **{"return": 1})])
     answer = engine.render(Request([USER], [tool("f", parameters={"type": "object", "maximum": number})]))
     assert explain(engine, asked, answer.ids, answer.text).names == ("tool-field-dropped",)
+
+
+# Names inside names, long conversations, parts of texts
+
+
+@pytest.mark.parametrize("family", ["qwen3", "llama3.1"])
+def test_a_dropped_tool_is_told_from_one_whose_name_is_a_part_of_its_own(family: str) -> None:
+    tools = [tool("read"), tool("read_file"), tool("write")]
+    asked = reference(family)
+    for kept, gone in ((tools[::2], "read_file"), (tools[:1], "read_file, write"), (tools[1:], "read")):
+        answer = asked.render(Request([SYSTEM, USER], kept))
+        found = explain(asked, Request([SYSTEM, USER], tools), answer.ids, answer.text)
+        assert str(found).startswith(f"proven tools-dropped: {gone} at ")
+
+
+def test_kept_tools_are_not_named_where_a_rest_is_unexplained() -> None:
+    tools = [tool(f"t{number}") for number in range(24)]
+    asked = reference()
+    answer = asked.render(Request([SYSTEM, {"role": "user", "content": "What is 2 + 3?"}], tools[::2]))
+    found = explain(asked, Request([SYSTEM, USER], tools), answer.ids, answer.text)
+    assert (found.word, [str(cause) for cause in found.causes]) == (
+        "in part",
+        [f"tools-dropped: {', '.join(f't{number}' for number in range(1, 24, 2))}"],
+    )
+
+
+def talk(turns: int) -> list[dict[str, Any]]:
+    return [
+        {"role": "assistant" if number % 2 else "user", "content": f"This is turn {number}"} for number in range(turns)
+    ]
+
+
+@pytest.mark.parametrize("every", [2, 10])
+def test_many_lost_turns_of_a_long_conversation_are_found_by_few_renderings(every: int) -> None:
+    """Each alone beside each would be thousands; and `turn 1` stands in `turn 12`."""
+    messages = [SYSTEM, *talk(200), USER]
+    lost = set(range(2 + every, len(messages) - 1, every))
+    asked = reference()
+    answer = asked.render(Request([it for index, it in enumerate(messages) if index not in lost]))
+    found = explain(asked, Request(messages), answer.ids, answer.text)
+    assert (found.word, found.names) == ("proven", ("message-dropped",))
+    assert found.causes[0].where == tuple(f"messages[{index}]" for index in sorted(lost))
+    assert found.renders <= 60
+
+
+def test_a_search_that_ended_early_says_so() -> None:
+    messages = [SYSTEM, *talk(200), USER]
+    asked = reference()
+    text = asked.text(Request(messages)).upper()
+    found = explain(asked, Request(messages), asked.files.encode(text), text)
+    assert (found.word, found.names) == ("unknown", ())
+    assert found.renders <= 460
+
+
+@pytest.mark.parametrize(
+    ("printed", "says"),
+    [
+        ("m.content[:20]", "the template drops a part of messages[0].content (role 'user'), nothing of it reaches"),
+        ("''", "the template drops messages[0].content (role 'user'), nothing of it reaches"),
+    ],
+)
+def test_a_text_that_is_shortened_is_not_called_lost_as_a_whole(printed: str, says: str) -> None:
+    from pytest_tokenparity.causes.alone import remarks
+
+    asked = TokenizersTokens(fetch("qwen3"), template=f"{{% for m in messages %}}<{{{{ {printed} }}}}>{{% endfor %}}")
+    request = Request([{"role": "user", "content": "Tell me all that you know of the sea and of its fish."}])
+    (found,) = remarks(asked, request, asked.render(request).ids)
+    assert found.message.startswith(says)
+
+
+def test_an_answer_without_a_token_explains_nothing() -> None:
+    found = explain(reference(), Request([{"role": "user", "content": ""}]), [], "")
+    assert str(found) == "unknown, not looked for: the answer holds no token"
+
+
+def test_a_text_that_is_none_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="text must be a string or None, not int"):
+        explain(reference(), Request([USER]), [1], 5)  # type: ignore[arg-type]
+
+
+def test_what_the_tools_lack_is_where_the_prompts_part_first() -> None:
+    messages = [USER, {"role": "assistant", "content": "4.", "reasoning_content": "2 + 2"}, USER]
+    bare = [USER, {"role": "assistant", "content": "4."}, USER]
+    template = (
+        "{% for t in tools or [] %}{{ t|tojson }}\n{% endfor %}"
+        "{% for m in messages %}<{{ m.role }}>{{ m.reasoning_content }}|{{ m.content }}\n{% endfor %}"
+    )
+    asked = TokenizersTokens(fetch("qwen3"), template=template)
+    answer = asked.render(Request(bare))
+    found = explain(asked, Request(messages, TOOLS), answer.ids, answer.text)
+    assert (found.names, found.where) == (("reasoning-dropped", "tools-dropped"), "tools[0]")

@@ -47,8 +47,13 @@ def client_of_text(messages: Messages) -> str:
 @pytest.mark.parametrize(
     ("messages", "roles", "cause", "where"),
     [
-        (QUESTION, ["user", "assistant"], "message-dropped: system", "messages[0]"),
-        ([*called(content="I look."), THANKS], ["user", "assistant"], "message-dropped: tool", "messages[2]"),
+        (QUESTION, ["user", "assistant"], "message-dropped: every system turn", "messages[0]"),
+        (
+            [*called(content="I look."), THANKS],
+            ["user", "assistant"],
+            "message-dropped: every tool turn",
+            "messages[2]",
+        ),
     ],
     ids=["system", "tool"],
 )

@@ -60,7 +60,7 @@ tests/parity/text::template-words              =             =           =      
 
   =   equal to the golden
   r   refused alike
-  ~   partly checked: what was seen agrees
+  ~   partly checked: what was seen agrees, or differs as `expect` says
   R   refuses what the reference renders
   !   fails
   .   not in this run

@@ -414,7 +414,7 @@ HTML = httpx.Response(200, html="<!DOCTYPE html><html>Welcome to nginx!</html>")
             error_object(404, "File Not Found"),
             None,
             (
-                f"{GPU} has no /apply-template (File Not Found): an older version, or not a llama-server? "
+                f"{GPU} has no /apply-template (File Not Found): an older version, or no llama-server? "
                 "It needs a build of December 2025 or newer"
             ),
         ),
@@ -422,7 +422,7 @@ HTML = httpx.Response(200, html="<!DOCTYPE html><html>Welcome to nginx!</html>")
             None,
             error_object(404, "File Not Found"),
             (
-                f"{GPU} has no /tokenize (File Not Found): an older version, or not a llama-server? "
+                f"{GPU} has no /tokenize (File Not Found): an older version, or no llama-server? "
                 "It needs a build of December 2025 or newer"
             ),
         ),

@@ -72,7 +72,7 @@ def test_the_projects_suite_is_equal_or_differs_for_proven_causes(tmp_path: Path
     output = assert_suite(tmp_path, server, ENGINES, different, equal, "--tokenparity-confirm").output
     # A server that only renders can confirm nothing, and is not blamed for it.
     asked = ASKED_TO_CONFIRM[server.family]
-    assert f"confirmed by a call: 0 of {asked} ({asked} by engines that cannot make one)\n" in output
+    assert f"confirmed by a call: 0 of {asked} ({asked} not, by engines that cannot be called)\n" in output
 
 
 @qwen3

@@ -217,3 +217,38 @@ def test_an_engine_of_ones_own_that_renders_nothing_is_no_pass(tmp_path: Path) -
     result = project.pytest("--update-golden", COLUMNS="240")
     assert result.code == 1
     assert "the engine 'silent' rendered no token at all: did it take the messages?" in result.output
+
+
+def test_a_further_request_is_shown_with_all_of_its_causes(tmp_path: Path, qwen_url: str) -> None:
+    cases = SEVERAL.replace("- {messages: developer}", "- {messages: developer, tools: [look]}")
+    project = Project(tmp_path, {"tokenparity.yaml": qwen_config(qwen_url), "chat.tokenparity.yaml": cases})
+    output = project.pytest("--update-golden", COLUMNS="240").output
+    also = output[output.index("  also    request 2") : output.index("\n  golden  recorded")]
+    assert "tool-field-dropped: " in also
+    assert "role-rewritten: " in also
+    assert "together: the reference renders exactly" in also
+
+
+def test_a_reference_of_another_model_records_nothing(tmp_path: Path, gemma_url: str) -> None:
+    config = f'models: {{qwen3-0.6b: {{tokenizer: {QWEN3}, engines: {{llama-server: {{url: "{gemma_url}"}}}}}}}}\n'
+    cases = QUESTION + "cases:\n  plain: {messages: question}\n"
+    project = Project(tmp_path, {"tokenparity.yaml": config, "chat.tokenparity.yaml": cases})
+    result = project.pytest("--update-golden", COLUMNS="240")
+    assert result.code == 1
+    assert (
+        "nothing recorded: by this tokenizer the IDs of 'llama-server' do not read as the text that it shows"
+        in result.output
+    )
+    assert not (tmp_path / "golden").exists()
+
+
+def test_a_known_difference_of_an_engine_that_is_only_partly_seen_keeps_its_cause_in_the_table(tmp_path: Path) -> None:
+    config = f"models: {{qwen3-0.6b: {{tokenizer: {QWEN3}, engines: {{tokenizers: {{}}, shimmy: {{}}}}}}}}\n"
+    cases = (
+        QUESTION
+        + "cases:\n  plain: {messages: question, expect: {shimmy: {differs: [special-as-text], reason: its tokenizer}}}\n"
+    )
+    project = Project(tmp_path, {"tokenparity.yaml": config, "chat.tokenparity.yaml": cases})
+    output = project.pytest("--update-golden", "--tokenparity-table", COLUMNS="120").output
+    assert "\nchat::plain  =           1~\n" in output
+    assert "  1   special-as-text\n" in output

@@ -1130,7 +1130,7 @@ def server() -> Iterator[FaultyServer]:
 
 
 HERE = "NAME at <url>/NAME"
-OLD = "an older version, or not a llama-server? It needs a build of December 2025 or newer"
+OLD = "an older version, or no llama-server? It needs a build of December 2025 or newer"
 WRONG_PORT = "is this the right server and port?"
 UNREACHABLE = [
     Fault(

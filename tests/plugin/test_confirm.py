@@ -218,3 +218,47 @@ def test_a_client_that_posts_ids_cannot_be_confirmed() -> None:
 
     with ClientCompletionTokens(render, "http://x", answering(), parse_special=False) as client:
         assert client.confirm(HI) == Confirmation()
+
+
+PARTLY = """
+from pytest_tokenparity import Confirmation, Engine, Rendering
+
+
+class Partly(Engine):
+    '''Shows a text or a count, and makes a call.'''
+
+    name = "partly"
+
+    def __init__(self, shows, called):
+        self.shows, self.called = shows, called
+
+    def render(self, request):
+        if self.shows == "count":
+            return Rendering(count=25, unseen=("its IDs",))
+        text = "".join(f"<|im_start|>{it['role']}\\n{it['content']}<|im_end|>\\n" for it in request.messages)
+        return Rendering(text=text + "<|im_start|>assistant\\n", unseen=("its IDs",))
+
+    def confirm(self, request):
+        return Confirmation(count=self.called, how="its call")
+"""
+
+
+@pytest.mark.parametrize(
+    ("shows", "called", "says"),
+    [
+        ("text", 25, "\nconfirmed by a call: 1 of 1 (1 by the number of tokens alone)\n"),
+        ("count", 25, "\nconfirmed by a call: 1 of 1 (1 by the number of tokens alone)\n"),
+        ("text", 3, "a call of partly was given 3 tokens (its call), the golden has 25"),
+        ("count", 3, "a call of partly was given 3 tokens (its call), it rendered 25"),
+    ],
+)
+def test_an_engine_that_shows_less_than_ids_is_confirmed_too(
+    tmp_path: Path, shows: str, called: int, says: str
+) -> None:
+    engines = f"{{tokenizers: {{}}, partly: {{type: 'partly:Partly', shows: {shows}, called: {called}}}}}"
+    files = {
+        "tokenparity.yaml": f"models: {{m: {{tokenizer: {QWEN3}, engines: {engines}}}}}\n",
+        "chat.tokenparity.yaml": QUESTION + "cases:\n  plain: {messages: question}\n",
+        "partly.py": PARTLY,
+    }
+    assert says in Project(tmp_path, files).pytest("--update-golden", "--tokenparity-confirm", COLUMNS="200").output
