@@ -422,7 +422,9 @@ class Checker:
 
 def _foreign(rendering: Rendering, model: Model) -> bool:
     """Whether a server's IDs are another vocabulary's than the model's: a golden of theirs could not be read."""
-    if not rendering.text or model.settings.reference.type in ("transformers", "tokenizers"):
+    from .engines.server import ServerEngine
+
+    if not rendering.text or not isinstance(model.reference, ServerEngine):
         return False
     from .causes.distance import distance, words
 

@@ -176,7 +176,8 @@ def test_the_real_sglang_wants_its_key() -> None:
     for key, wants in ((None, "a key"), ("another-key", "another key")):
         with sglang(api_key=key) as engine, pytest.raises(EngineError) as raised:
             engine.render(Request(HI))
-        assert str(raised.value).startswith(f"sglang at http://gpu:30000 wants {wants} (401: Unauthorized)")
+        how = "" if key else "; name its variable with `api_key_env:`"
+        assert str(raised.value) == f"sglang at http://gpu:30000 wants {wants} (401: Unauthorized){how}"
 
 
 @pytest.mark.parametrize("choices", [None, [], ["x"], [{}], [{"prompt_token_ids": None}]])
