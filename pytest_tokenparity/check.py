@@ -422,9 +422,7 @@ class Checker:
 
 def _foreign(rendering: Rendering, model: Model) -> bool:
     """Whether a server's IDs are another vocabulary's than the model's: a golden of theirs could not be read."""
-    from .engines.server import ServerEngine
-
-    if not rendering.text or not isinstance(model.reference, ServerEngine):
+    if not rendering.text or not model.reference.concurrency:  # no server
         return False
     from .causes.distance import distance, words
 
