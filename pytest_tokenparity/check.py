@@ -424,10 +424,9 @@ def _foreign(rendering: Rendering, model: Model) -> bool:
     """Whether a server's IDs are another vocabulary's than the model's: a golden of theirs could not be read."""
     if not rendering.text or not model.reference.concurrency:  # no server
         return False
-    from .causes.distance import distance, words
+    from .causes.distance import reads_otherwise
 
-    read = model.vocabulary.text(rendering.ids or ())
-    return not read.endswith(rendering.text) and distance(read, rendering.text) > 0.5 * len(words(rendering.text))
+    return reads_otherwise(model.vocabulary.text(rendering.ids or ()), rendering.text)
 
 
 def _problem(error: TokenParityError, model: Model, engine: str) -> Problem:

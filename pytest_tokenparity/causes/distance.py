@@ -12,6 +12,7 @@ _WORD = re.compile(r"[^\W\d_]+|\d|_|\s|[^\w\s]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _MOST = 250  # edits that are counted one by one; beyond it the words that are not shared are
 
+_MOSTLY = 0.5  # of the words of a text
 _MOST_COMPARED = 2000  # words: longer stretches that differ count as one place
 
 
@@ -27,6 +28,14 @@ def distance(text: str, other: str, most: int | None = None) -> int:
     a, b = _cut_ends(_LINE.findall(text), _LINE.findall(other))
     left, right = words("".join(a)), words("".join(b))
     return sequence_distance(left, right, most)
+
+
+def reads_otherwise(read: str, text: str) -> bool:
+    """Whether IDs, read by a tokenizer, are mostly another text than the one that came with them: another vocabulary's.
+
+    A BOS that only the IDs have says nothing.
+    """
+    return not read.endswith(text) and distance(read, text) > _MOSTLY * len(words(text))
 
 
 def places(text: str, other: str) -> list[tuple[int, int]]:

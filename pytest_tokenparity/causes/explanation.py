@@ -15,7 +15,7 @@ from ..engines.tokenizers import TokenizerFiles, TokenizersTokens
 from ..errors import EngineError, InvalidConversation
 from ..messages import assert_text
 from ..request import Request
-from .distance import distance, words
+from .distance import reads_otherwise
 from .prompt import NONE, Change, Changes, Prompts
 from .search import Found, Search
 from .table import CAUSES
@@ -25,7 +25,6 @@ _LISTS = ("tools-dropped", "vocabulary-differs", "text-as-special", "tool-json-f
 """Causes of which one change has several parameters."""
 
 _AROUND = 12  # characters shown on either side of what is not explained
-_FOREIGN = 0.5  # of the words of a text: so many are other ones only in another vocabulary
 
 Word = Literal["equal", "proven", "in part", "likely", "unknown"]
 
@@ -376,13 +375,12 @@ def _foreign(prompts: Prompts) -> bool:
     if not prompts.answer.ids or prompts.answer.decoded:
         return False
 
-    def read_otherwise(ids: Sequence[int] | None, text: str | None) -> bool:
-        shown = prompts.bare(text or "")
-        return distance(prompts.bare(prompts.vocabulary.text(ids or ())), shown) > _FOREIGN * len(words(shown))
+    def foreign(ids: Sequence[int] | None, text: str | None) -> bool:
+        return reads_otherwise(prompts.bare(prompts.vocabulary.text(ids or ())), prompts.bare(text or ""))
 
     # a tokenizer that rewrites its text reads its own IDs otherwise, too
-    own = read_otherwise(prompts.ids(NONE), prompts.text(NONE))
-    return not own and read_otherwise(prompts.answer.ids, prompts.answer.text)
+    own = foreign(prompts.ids(NONE), prompts.text(NONE))
+    return not own and foreign(prompts.answer.ids, prompts.answer.text)
 
 
 def _listed(group: Sequence[Change]) -> Any:
